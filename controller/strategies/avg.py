@@ -1,0 +1,201 @@
+"""AvgShedder: pairs the hottest broker with the coldest, the second with the second, and so on.
+
+Rules (Pulsar's AvgShedder, PIP-364; pulsar.md §3.5):
+
+1. The score of a broker is its load ratio in points, in-flight moves applied.
+2. A pair whose difference is at least the low threshold counts a low hit for both brokers, and
+   a high hit if it is at least the high threshold; a smaller difference clears both. Counts
+   belong to brokers, not to pairs: a broker may act with another partner.
+3. A pair acts when any of its four counts reaches its limit; then all four are cleared.
+4. Half (`max_unload_ratio`) of the difference in message rate is moved, or of the difference in
+   throughput where the rate is too small to matter; bundles by size, biggest first, each that
+   still fits.
+
+Different from Pulsar, on purpose: scores are compared exactly (#24954); the destination travels
+with the decision instead of being remembered by a mutable key (#26246); counts of brokers that
+are gone are dropped; a silent or cooling broker is left out of the pairing, and its counts are
+kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from controller.strategies.params import AvgParams
+from controller.strategies.protocols import Memory, ShedPlan, Transfer
+from controller.strategies.verdicts import Reason, Verdict
+from controller.strategies.view import ClusterView, Floats
+
+Hits = dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class AvgShed:
+    """See the module text."""
+
+    params: AvgParams
+
+    def shed(self, view: ClusterView, memory: Memory) -> ShedPlan:
+        """One round: counts hits for every pair and moves load in the pairs that act."""
+        names = set(view.broker_names)
+        low = {b: n for b, n in memory.get("low", {}).items() if b in names}
+        high = {b: n for b, n in memory.get("high", {}).items() if b in names}
+        pairs = self._pairs(view)
+        wide = [pair for pair in pairs if self._count(view, pair, low, high)]
+        if not wide:
+            return ShedPlan((), _kept(view, low, high), _balanced(view, pairs, self.params))
+        transfers: list[Transfer] = []
+        verdicts: list[Verdict] = []
+        for cold, hot in wide:
+            if not self._triggers(view, cold, hot, low, high):
+                verdicts.append(self._waits(view, cold, hot, low, high))
+                continue
+            for broker in (view.broker_names[cold], view.broker_names[hot]):
+                low.pop(broker, None)
+                high.pop(broker, None)
+            moved, refusals = self._unload(view, cold, hot)
+            transfers += moved
+            verdicts += refusals
+        return ShedPlan(tuple(transfers), {"high": high, "low": low}, tuple(verdicts))
+
+    def _pairs(self, view: ClusterView) -> list[tuple[int, int]]:
+        """(coldest, hottest), (second, second last), ...; an odd middle broker meets itself."""
+        able = np.flatnonzero(view.broker_can_shed)
+        ranked = able[np.lexsort((able, view.broker_load[able]))].tolist()
+        return [(ranked[i], ranked[-1 - i]) for i in range((len(ranked) + 1) // 2)]
+
+    def _count(self, view: ClusterView, pair: tuple[int, int], low: Hits, high: Hits) -> bool:
+        """Counts the hits of one pair; True if the pair is a candidate (low threshold met)."""
+        difference = _difference(view, *pair)
+        for broker in {view.broker_names[pair[0]], view.broker_names[pair[1]]}:
+            if difference < self.params.low_threshold_points:
+                low.pop(broker, None)
+            else:
+                low[broker] = low.get(broker, 0) + 1
+            if difference < self.params.high_threshold_points:
+                high.pop(broker, None)
+            else:
+                high[broker] = high.get(broker, 0) + 1
+        return pair[0] != pair[1] and difference >= self.params.low_threshold_points
+
+    def _triggers(self, view: ClusterView, cold: int, hot: int, low: Hits, high: Hits) -> bool:
+        names = (view.broker_names[cold], view.broker_names[hot])
+        return any(
+            high.get(name, 0) >= self.params.hit_count_high
+            or low.get(name, 0) >= self.params.hit_count_low
+            for name in names
+        )
+
+    def _waits(self, view: ClusterView, cold: int, hot: int, low: Hits, high: Hits) -> Verdict:
+        names = (view.broker_names[cold], view.broker_names[hot])
+        low_hits = max(low.get(name, 0) for name in names)
+        high_hits = max(high.get(name, 0) for name in names)
+        left = self.params.hit_count_low - low_hits
+        if high_hits:
+            left = min(left, self.params.hit_count_high - high_hits)
+        return Verdict(
+            view.broker_names[hot],
+            Reason.HIT_COUNT,
+            (("difference_points", _difference(view, cold, hot)), ("partner", names[0])),
+            self.params.low_threshold_points,
+            low_hits,
+            f"the difference stays for {left} more rounds",
+        )
+
+    def _unload(
+        self, view: ClusterView, cold: int, hot: int
+    ) -> tuple[list[Transfer], list[Verdict]]:
+        """Moves the share of the difference that the settings allow, biggest bundles first."""
+        amount, sizes, unit = self._amount(view, cold, hot)
+        if amount <= 0.0:
+            return [], [self._too_small(view, cold, hot)]
+        own = np.flatnonzero((view.bundle_owner == hot) & view.bundle_is_movable)
+        bundles = view.order(own, sizes[own])
+        taken: list[Transfer] = []
+        returning = 0
+        left = amount
+        detail = (
+            f"{view.broker_names[hot]} is {_difference(view, cold, hot):.1f} points above "
+            f"{view.broker_names[cold]}"
+        )
+        for bundle, size in zip(bundles.tolist(), sizes[bundles].tolist(), strict=True):
+            if not 0.0 < size <= left:
+                continue
+            if view.bundle_left[bundle] == cold:
+                returning += 1
+                continue
+            left -= size
+            taken.append(Transfer(bundle, hot, cold, "overloaded", detail))
+        if taken:
+            return taken, []
+        return [], [_nothing_fits(view, hot, len(bundles), returning, amount, unit)]
+
+    def _amount(self, view: ClusterView, cold: int, hot: int) -> tuple[float, Floats, str]:
+        """What to move: (amount, size of each bundle in the same unit, unit); 0 = too little."""
+        ratio = self.params.max_unload_ratio
+        rate = float(view.broker_rate[hot] - view.broker_rate[cold]) * ratio
+        if rate > self.params.min_unload_rate:
+            return rate, view.bundle_rate, "msg/s"
+        throughput = float(view.broker_throughput[hot] - view.broker_throughput[cold]) * ratio
+        if throughput > self.params.min_unload_throughput:
+            return throughput, view.bundle_throughput, "byte/s"
+        return 0.0, view.bundle_rate, "msg/s"
+
+    def _too_small(self, view: ClusterView, cold: int, hot: int) -> Verdict:
+        rate = float(view.broker_rate[hot] - view.broker_rate[cold])
+        return Verdict(
+            view.broker_names[hot],
+            Reason.TOO_SMALL,
+            (("rate_difference", rate), ("partner", view.broker_names[cold])),
+            self.params.min_unload_rate,
+            flips_if="the pair differs by more than min_unload_rate or min_unload_throughput",
+        )
+
+
+def _difference(view: ClusterView, cold: int, hot: int) -> float:
+    return float(view.broker_load[hot] - view.broker_load[cold]) * 100.0
+
+
+def _kept(view: ClusterView, low: Hits, high: Hits) -> Memory:
+    """No candidate pair clears all counts (rule 2) but those of brokers that took no part."""
+    able = {n for n, can in zip(view.broker_names, view.broker_can_shed, strict=True) if can}
+    return {
+        "high": {b: n for b, n in high.items() if b not in able},
+        "low": {b: n for b, n in low.items() if b not in able},
+    }
+
+
+def _balanced(
+    view: ClusterView, pairs: list[tuple[int, int]], params: AvgParams
+) -> tuple[Verdict, ...]:
+    if not pairs or pairs[0][0] == pairs[0][1]:
+        return (Verdict("cluster", Reason.NO_BROKERS, flips_if="two brokers report their load"),)
+    cold, hot = pairs[0]
+    return (
+        Verdict(
+            view.broker_names[hot],
+            Reason.BALANCED,
+            (
+                ("difference_points", _difference(view, cold, hot)),
+                ("partner", view.broker_names[cold]),
+            ),
+            params.low_threshold_points,
+            flips_if="the difference reaches low_threshold_points",
+        ),
+    )
+
+
+def _nothing_fits(
+    view: ClusterView, hot: int, candidates: int, returning: int, amount: float, unit: str
+) -> Verdict:
+    reason = Reason.DOES_NOT_FIT if candidates else Reason.NO_BUNDLES
+    if candidates and returning == candidates:
+        reason = Reason.NO_RETURN
+    return Verdict(
+        view.broker_names[hot],
+        reason,
+        (("candidates", float(candidates)), (f"amount_{unit}", amount)),
+        flips_if="a bundle with load, smaller than the amount, becomes movable",
+    )

@@ -1,0 +1,67 @@
+"""The cluster view: the frozen picture that a decision is made on, in-flight moves applied.
+
+Built by `controller.core.view`; read by every strategy. Arrays are read-only and must not be
+written. Brokers are indexed in name order, bundles by their place in the controller's table;
+ties between bundles are broken by `bundle_order` (namespace, lower bound), never by place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """One moment of one cluster. m brokers, n bundles.
+
+    Loads are load ratios (1.0 = full), rates messages/s, throughputs bytes/s, both in + out.
+    """
+
+    now_ms: int
+    broker_names: tuple[str, ...]  # m, ascending
+    broker_load: Floats  # m: latest load ratio, in-flight moves applied
+    broker_load_ema: Floats  # m: smoothed, in-flight moves applied
+    broker_rate: Floats  # m
+    broker_throughput: Floats  # m
+    broker_topics: Ints  # m
+    broker_bundles: Ints  # m: bundles that it serves or will serve
+    broker_capacity: Floats  # m: cpu limit in points; 0 = unknown
+    broker_is_live: Bools  # m: gave a sign of life, may be given a bundle
+    broker_can_shed: Bools  # m: load known and fresh, not cooling: may lose or gain load
+    bundle_names: Sequence[str]  # n
+    bundle_owner: Ints  # n: broker index, -1 = not owned or not settled
+    bundle_is_movable: Bools  # n: owned, not in flight, not cooling, not excluded
+    bundle_is_excluded: Bools  # n: namespaces that are never shed or split
+    bundle_left: Ints  # n: broker index it may not return to now, -1 = none
+    bundle_rate: Floats  # n: short-term average
+    bundle_throughput: Floats  # n: short-term average
+    bundle_load: Floats  # n: load ratio attributed on its owner
+    bundle_rate_now: Floats  # n: last sample
+    bundle_throughput_now: Floats  # n: last sample
+    bundle_topics: Ints  # n
+    bundle_sessions: Ints  # n: producers + consumers
+    bundle_namespace: Ints  # n: index into `namespaces`
+    bundle_lower: Ints  # n
+    bundle_upper: Ints  # n
+    bundle_topic_boundary: Ints  # n: boundary that halves the topic count, 0 = unknown
+    namespaces: tuple[str, ...]
+    namespace_bundles: Ints  # bundles of each namespace that exist now
+    namespace_rank: Ints  # position of each namespace in name order
+
+    def order(self, bundles: Ints, by: Floats | None = None) -> Ints:
+        """Sorts bundle indices: `by` descending if given, then namespace, then lower bound."""
+        keys: list[npt.NDArray[np.generic]] = [
+            self.bundle_lower[bundles],
+            self.namespace_rank[self.bundle_namespace[bundles]],
+        ]
+        if by is not None:
+            keys.append(-by)
+        return bundles[np.lexsort(keys)]
