@@ -3,15 +3,15 @@
 Rules (pulsar.md §4.3 and the topic cap of §4.1):
 
 1. Candidates are live brokers whose load is known; if there is none, all live brokers.
-2. A broker whose topics, with those given to it in this call, reach `broker_topics_max` is left
-   out, unless that leaves nobody.
+2. A broker whose topics, with those given to it since it reported, reach `broker_topics_max` is
+   left out, and so is the broker that the bundle must not return to; unless nobody else is left.
 3. Best are the brokers whose smoothed load is at least `difference_points` below the average;
    of the best (or of all, if there is none) the least loaded is taken, then the one with the
    fewest bundles, then the first by name. The least loaded broker is always among the best, so
    the choice needs no average; Pulsar draws at random from the best, which cannot be replayed.
 
-Loads count bundles that were given away in the same call (preallocation): many bundles placed
-at once spread out. A bundle whose load is unknown counts as an average one.
+Loads count bundles that were given away before (preallocation): many bundles placed at once
+spread out. A bundle whose load is unknown counts as an average one.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from controller.strategies.params import LeastResourceParams
-from controller.strategies.protocols import PlacePlan
+from controller.strategies.protocols import Choice, Unowned
 from controller.strategies.verdicts import Reason, Verdict
-from controller.strategies.view import ClusterView, Ints
+from controller.strategies.view import ClusterView
 
 MIN_BUNDLE_LOAD = 0.001
 """Assumed load ratio of a bundle when no bundle has any: enough to spread a cold start."""
+
+Entry = tuple[float, int, int]
+"""(smoothed load, bundles, broker index): ordered as rule 3 wants it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,66 +39,53 @@ class LeastResourcePlace:
 
     params: LeastResourceParams
 
-    def place(self, view: ClusterView, bundles: Ints) -> PlacePlan:
-        """Chooses a broker for each bundle, O(log m) each."""
-        able = view.broker_is_live & view.broker_can_shed
+    def begin(self, view: ClusterView) -> LeastResourcePlacement:
+        """A heap of the candidates; each choice is O(log m)."""
+        able = view.broker_can_shed
         if not able.any():
             able = view.broker_is_live
-        heap = [
-            (float(view.broker_load_ema[b]), int(view.broker_bundles[b]), int(b))
-            for b in np.flatnonzero(able)
+        heap: list[Entry] = [
+            (float(view.broker_load_ema[b]), int(view.broker_bundles[b]), b)
+            for b in np.flatnonzero(able).tolist()
         ]
         heapq.heapify(heap)
+        known = view.bundle_load[view.bundle_load > 0.0]
+        usual = max(float(known.mean()) if len(known) else 0.0, MIN_BUNDLE_LOAD)
         topics = view.broker_topics.tolist()
-        expected = _expected_loads(view, bundles)
-        chosen: list[int] = []
-        verdicts: list[Verdict] = []
-        for bundle, load in zip(bundles.tolist(), expected, strict=True):
-            broker = self._pop(heap, topics, int(view.bundle_topics[bundle]), load, view, bundle)
-            chosen.append(broker)
-            if broker < 0:
-                verdicts.append(
-                    Verdict(
-                        view.bundle_names[bundle],
-                        Reason.NO_BROKERS,
-                        flips_if="a live broker reports",
-                    )
-                )
-        return PlacePlan(tuple(chosen), tuple(verdicts))
+        return LeastResourcePlacement(self.params.broker_topics_max, heap, topics, usual)
 
-    def _pop(
-        self,
-        heap: list[tuple[float, int, int]],
-        topics: list[int],
-        bundle_topics: int,
-        load: float,
-        view: ClusterView,
-        bundle: int,
-    ) -> int:
-        """The least loaded broker that is not full and not the one the bundle must not rejoin."""
-        passed: list[tuple[float, int, int]] = []
-        pick: tuple[float, int, int] | None = None
-        while heap and pick is None:
-            entry = heapq.heappop(heap)
-            full = topics[entry[2]] >= self.params.broker_topics_max
-            if full or entry[2] == int(view.bundle_left[bundle]):
+
+@dataclass(slots=True)
+class LeastResourcePlacement:
+    """One placing; mutable, never kept between steps."""
+
+    topics_max: int
+    heap: list[Entry]
+    topics: list[int]  # by broker index
+    usual_load: float  # of a bundle of which nothing is known
+
+    def choose(self, bundle: Unowned) -> Choice:
+        """The least loaded broker that may have it."""
+        load = bundle.load if bundle.load > 0.0 else self.usual_load
+        pick = self._pop(bundle)
+        if pick is None:
+            verdict = Verdict(bundle.name, Reason.NO_BROKERS, flips_if="a live broker reports")
+            return Choice(-1, 0.0, verdict)
+        heapq.heappush(self.heap, (pick[0] + load, pick[1] + 1, pick[2]))
+        self.topics[pick[2]] += bundle.topics
+        return Choice(pick[2], load)
+
+    def _pop(self, bundle: Unowned) -> Entry | None:
+        passed: list[Entry] = []
+        pick: Entry | None = None
+        while self.heap and pick is None:
+            entry = heapq.heappop(self.heap)
+            if self.topics[entry[2]] >= self.topics_max or entry[2] == bundle.avoid:
                 passed.append(entry)
             else:
                 pick = entry
         if pick is None and passed:
             pick = passed.pop(0)
         for entry in passed:
-            heapq.heappush(heap, entry)
-        if pick is None:
-            return -1
-        heapq.heappush(heap, (pick[0] + load, pick[1] + 1, pick[2]))
-        topics[pick[2]] += bundle_topics
-        return pick[2]
-
-
-def _expected_loads(view: ClusterView, bundles: Ints) -> list[float]:
-    """Load each bundle will add: its attributed load, or an average one where unknown."""
-    known = view.bundle_load[view.bundle_load > 0.0]
-    usual = max(float(known.mean()) if len(known) else 0.0, MIN_BUNDLE_LOAD)
-    loads = view.bundle_load[bundles]
-    return np.where(loads > 0.0, loads, usual).tolist()
+            heapq.heappush(self.heap, entry)
+        return pick

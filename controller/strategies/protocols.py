@@ -7,11 +7,11 @@ memory is returned); every sort ends in a name or a bundle's order; at most the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from controller.strategies.verdicts import Verdict
-from controller.strategies.view import ClusterView, Ints
+from controller.strategies.view import ClusterView
 
 Memory = Mapping[str, Mapping[str, int]]
 """Hit counts by kind ("low", "high", ...) and by broker or bundle name; kept between rounds."""
@@ -57,11 +57,22 @@ class SplitPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class PlacePlan:
-    """`chosen[i]` is the broker index for the i-th bundle asked for, -1 = none."""
+class Unowned:
+    """A bundle that needs an owner."""
 
-    chosen: tuple[int, ...]
-    verdicts: tuple[Verdict, ...] = field(default=())
+    name: str
+    topics: int  # 0 = unknown
+    load: float  # load ratio it had on its last owner, 0 = unknown
+    avoid: int  # broker index it must not return to now, -1 = none
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The chosen broker (view index, -1 = none) and the load ratio expected to come with it."""
+
+    broker: int
+    load: float
+    verdict: Verdict | None = None
 
 
 class ShedStrategy(Protocol):
@@ -72,11 +83,22 @@ class ShedStrategy(Protocol):
         ...
 
 
-class PlaceStrategy(Protocol):
-    """Chooses an owner for bundles that have none."""
+class Placement(Protocol):
+    """Placing several bundles on one view; each choice counts what was given away before."""
 
-    def place(self, view: ClusterView, bundles: Ints) -> PlacePlan:
-        """Called for assignment requests and orphans; `bundles` are indices, in order."""
+    def choose(self, bundle: Unowned) -> Choice:
+        """Chooses an owner and books the bundle's expected load, count and topics on it.
+
+        Booking k bundles must leave what beginning anew on a view with these k pending leaves.
+        """
+        ...
+
+
+class PlaceStrategy(Protocol):
+    """Chooses owners for bundles that have none."""
+
+    def begin(self, view: ClusterView) -> Placement:
+        """Called when requests or orphans wait, and again whenever the view changed."""
         ...
 
 

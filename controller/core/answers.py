@@ -1,0 +1,99 @@
+"""Answers assignment requests: gives unowned bundles to brokers, at once where it can.
+
+Each request is answered when its record is folded, so the answer does not depend on how the log
+was cut. The placement begun for one request serves the next ones until anything else changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controller.core.decide import Wish, write_assign
+from controller.core.log import answer
+from controller.core.tables import FREE, INIT
+from controller.core.view import Liveness, build_view, liveness
+from controller.core.work import Work
+from controller.strategies.protocols import Placement, Unowned
+from controller.strategies.registry import place_strategy
+from controller.strategies.verdicts import Verdict
+from controller.strategies.view import ClusterView, Ints
+from controller.wire.decisions import DecisionEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """A placement in progress, with what is needed to describe a bundle to it."""
+
+    view: ClusterView
+    placement: Placement
+    avoid: Ints  # by bundle slot: view index of the broker not to return to
+
+
+def is_warm(work: Work, now_ms: int) -> bool:
+    """True once a new memory has watched the log for `warmup_ms`."""
+    started = work.state.memory.started_ms
+    return started > 0 and now_ms - started >= work.settings.rounds.warmup_ms
+
+
+def open_desk(work: Work, now_ms: int, alive: Liveness) -> Desk:
+    """Begins a placement on the present view."""
+    work.flush()
+    view, _ = build_view(work, now_ms, alive)
+    return Desk(view, place_strategy(work.settings).begin(view), view.bundle_left)
+
+
+def unowned(work: Work, desk: Desk, name: str) -> Unowned:
+    """What a placement needs to know of a bundle; one that is new since the view has no past."""
+    slot = work.state.bundles.slots[name]
+    if slot >= len(desk.avoid):
+        return Unowned(name, 0, 0.0, -1)
+    return Unowned(
+        name,
+        int(desk.view.bundle_topics[slot]),
+        float(desk.view.bundle_load[slot]),
+        int(desk.avoid[slot]),
+    )
+
+
+def answer_requests(work: Work, now_ms: int) -> None:
+    """Answers all waiting requests, or leaves them waiting if no broker can take them."""
+    work.is_answer_due = False
+    if not work.state.memory.requests or not is_warm(work, now_ms):
+        return
+    if work.desk is None or work.desk.view.now_ms != now_ms:
+        alive = liveness(work, now_ms)
+        if not alive.is_live.any():
+            return
+        work.desk = open_desk(work, now_ms, alive)
+    decisions, verdicts = assign_waiting(work, work.desk, now_ms)
+    if decisions or verdicts:
+        answer(work, now_ms, decisions, verdicts)
+
+
+def assign_waiting(
+    work: Work, desk: Desk, now_ms: int
+) -> tuple[list[DecisionEntry], list[Verdict]]:
+    """Decides for every request whose bundle is still unowned; drops the others."""
+    bundles, requests = work.state.bundles, work.state.memory.requests
+    decisions: list[DecisionEntry] = []
+    verdicts: list[Verdict] = []
+    for name in sorted(requests):
+        slot = bundles.slots.get(name)
+        if slot is None or int(bundles["state"][slot]) not in (INIT, FREE):
+            del requests[name]
+            continue
+        choice = desk.placement.choose(unowned(work, desk, name))
+        if choice.broker < 0:
+            verdicts += [choice.verdict] if choice.verdict else []
+            continue
+        wish = Wish(
+            "assign",
+            name,
+            None,
+            desk.view.broker_names[choice.broker],
+            "unowned",
+            f"asked by {requests[name].who}",
+            load=(0.0, choice.load),
+        )
+        decisions.append(write_assign(work, wish, now_ms))
+    return decisions, verdicts

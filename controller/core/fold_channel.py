@@ -1,0 +1,141 @@
+"""Folds records of the bundle-state channel into the ownership table (feedback is an input).
+
+A record counts only if the conflict rule accepts it. Moves of ours are confirmed here (our
+record came back), advanced (source stopped, destination owns), or found lost (another record
+took the version).
+"""
+
+from __future__ import annotations
+
+from controller.channel.conflict import keep_old
+from controller.core.inputs import RawRecord
+from controller.core.memory import Move, Request
+from controller.core.tables import (
+    ASSIGNING,
+    DELETED,
+    FREE,
+    INIT,
+    OWNED,
+    RELEASING,
+    SPLITTING,
+    STATES,
+)
+from controller.core.work import Work
+from controller.wire.channel import ServiceUnitState, ServiceUnitStateData, decode_channel
+from controller.wire.rejects import WireError
+
+STATE_NUMBER = {name: number for number, name in enumerate(STATES)}
+
+
+def fold_channel(work: Work, record: RawRecord) -> None:
+    """One record of the cluster's channel topic; raises `WireError` for what is unreadable."""
+    if record.key is None:
+        raise WireError("missing_field", "key", "a channel record needs the bundle as its key")
+    new = decode_channel(record.value)
+    slot = work.state.bundles.slots.get(record.key)
+    if slot is None:
+        if new is None:
+            return
+        slot = work.bundle(record.key)
+    loses = keep_old(channel_record(work, slot), new)
+    if loses is not None:
+        work.state.memory.count("losing_records")
+        _drop_if_lost(work, record.key, new)
+    elif new is None:
+        _tombstone(work, record.key)
+    else:
+        _accept(work, record.key, slot, new, record.ingest_ms)
+
+
+def channel_record(work: Work, slot: int) -> ServiceUnitStateData | None:
+    """The accepted record of a bundle as the conflict rule wants it; None = Init."""
+    bundles = work.state.bundles
+    state = int(bundles["state"][slot])
+    if state == INIT:
+        return None
+    names = work.state.brokers.names
+    destination, source = int(bundles["destination"][slot]), int(bundles["source"][slot])
+    return ServiceUnitStateData(
+        state=ServiceUnitState(STATES[state]),
+        dstBroker=names[destination] if destination >= 0 else None,
+        sourceBroker=names[source] if source >= 0 else None,
+        timestamp=int(bundles["since_ms"][slot]),
+        versionId=int(bundles["version"][slot]),
+    )
+
+
+def _accept(work: Work, name: str, slot: int, new: ServiceUnitStateData, now_ms: int) -> None:
+    bundles, memory = work.state.bundles, work.state.memory
+    state = STATE_NUMBER[new.state.value]
+    destination = work.broker(new.dstBroker, now_ms) if new.dstBroker else -1
+    source = work.broker(new.sourceBroker, now_ms) if new.sourceBroker else -1
+    before = int(bundles["serving"][slot])
+    serving = {OWNED: destination, RELEASING: source, SPLITTING: source}.get(state, -1)
+    bundles["state"][slot] = state
+    bundles["destination"][slot] = destination
+    bundles["source"][slot] = source
+    bundles["serving"][slot] = serving
+    bundles["version"][slot] = new.versionId
+    bundles["since_ms"][slot] = now_ms
+    if before >= 0 and serving != before and state in (ASSIGNING, OWNED):
+        _left(work, slot, before, now_ms)
+    if state == SPLITTING:
+        memory.children[name] = sorted(new.splitServiceUnitToDestBroker or {})
+    else:
+        memory.children.pop(name, None)
+    if state == FREE:
+        memory.requests.setdefault(name, Request(asked_ms=now_ms, who="channel"))
+        work.is_answer_due = True
+    else:
+        memory.requests.pop(name, None)
+    _advance_move(work, name, new, state, now_ms)
+
+
+def _left(work: Work, slot: int, broker: int, now_ms: int) -> None:
+    """Remembers where a bundle came from, for the cool-downs."""
+    bundles = work.state.bundles
+    bundles["left"][slot] = broker
+    bundles["left_rate"][slot] = bundles["short"][slot, :2].sum()
+    bundles["moved_ms"][slot] = now_ms
+
+
+def _advance_move(
+    work: Work, name: str, new: ServiceUnitStateData, state: int, now_ms: int
+) -> None:
+    moves = work.state.memory.moves
+    move = moves.get(name)
+    if move is None:
+        return
+    if move.seen_ms == 0:
+        if new.decisionId == move.decision_id:
+            move.seen_ms = now_ms
+        elif new.versionId >= move.version:
+            _lose(work, name)
+            return
+    if move.seen_ms and state in (ASSIGNING, FREE, OWNED, DELETED) and move.left_ms == 0:
+        move.left_ms = now_ms
+    if state == OWNED:
+        move.arrived_ms = now_ms
+    if state in (FREE, DELETED) or (state == OWNED and new.dstBroker != move.destination):
+        del moves[name]
+
+
+def _drop_if_lost(work: Work, name: str, new: ServiceUnitStateData | None) -> None:
+    """A record of ours that came back as the loser is reported as lost and forgotten."""
+    move = work.state.memory.moves.get(name)
+    if move is not None and new is not None and new.decisionId == move.decision_id:
+        _lose(work, name)
+
+
+def _lose(work: Work, name: str) -> Move:
+    work.state.memory.count("lost_races")
+    return work.state.memory.moves.pop(name)
+
+
+def _tombstone(work: Work, name: str) -> None:
+    """The bundle is gone from the channel; its slot is freed."""
+    work.flush()
+    memory = work.state.memory
+    for table in (memory.children, memory.moves, memory.requests):
+        table.pop(name, None)
+    work.state.bundles.remove(name)

@@ -1,0 +1,109 @@
+"""Folds load reports and heartbeats into the tables.
+
+Rules: any report is a sign of life; a report with a sequence that was seen already adds no
+sample (duplicates and late reports are harmless); a bundle is sampled only by the broker that
+serves it by the channel, or by anybody while the channel knows nothing of it; a report is taken
+whole or not at all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from controller.core.columns import Columns
+from controller.core.inputs import RawRecord
+from controller.core.load import load_ratio
+from controller.core.tables import INIT
+from controller.core.windows import smooth
+from controller.core.work import Work
+from controller.model.bundles import topic_count_boundary
+from controller.strategies.view import Ints
+from controller.wire.rejects import WireError
+from controller.wire.reports import Report, decode_report
+
+
+def fold_report(work: Work, record: RawRecord) -> None:
+    """One record of a report topic; raises `WireError` for what cannot be taken."""
+    name = broker_of(record.key)
+    report = decode_report(record.value, name, work.cluster, work.settings.limits)
+    slots = _bundle_slots(work, report)
+    broker = work.broker(name, record.ingest_ms)
+    _sign_of_life(work, broker, record.ingest_ms)
+    if report.kind == "heartbeat":
+        return
+    brokers = work.state.brokers
+    if report.kind == "cleared":
+        brokers["reported_ms"][broker] = 0
+        return
+    if report.kind != "top":
+        if 0 < report.sequence <= int(brokers["sequence"][broker]):
+            work.state.memory.count("duplicate_reports")
+            return
+        brokers["sequence"][broker] = report.sequence
+        _take_usage(work, broker, report, record.ingest_ms)
+    work.state.memory.count("reports")
+    if len(slots):
+        _take_samples(work, broker, report, slots, record.ingest_ms)
+
+
+def broker_of(key: str | None) -> str:
+    """Broker of a record key: behind the first `/` of `cluster/broker`, or the whole key."""
+    if not key:
+        raise WireError("missing_field", "key", "a load report needs the key cluster/broker")
+    name = key.split("/", 1)[1] if "/" in key else key
+    if not name:
+        raise WireError("missing_field", "key", f"no broker in the key {key!r}")
+    return name
+
+
+def _bundle_slots(work: Work, report: Report) -> Ints:
+    known = work.state.bundles.slots
+    slots = [known.get(name, -1) for name in report.bundle_names]
+    if -1 in slots:
+        for at, name in enumerate(report.bundle_names):
+            if slots[at] < 0:
+                slots[at] = work.bundle(name)
+    return np.array(slots, np.int64)
+
+
+def _sign_of_life(work: Work, broker: int, ingest_ms: int) -> None:
+    seen = work.state.brokers["last_seen_ms"]
+    silent_ms = ingest_ms - int(seen[broker])
+    is_first = int(work.state.brokers["first_seen_ms"][broker]) == ingest_ms
+    if is_first or silent_ms >= work.settings.liveness.takeover_after_ms:
+        work.is_answer_due = True
+    seen[broker] = ingest_ms
+
+
+def _take_usage(work: Work, broker: int, report: Report, ingest_ms: int) -> None:
+    brokers = work.state.brokers
+    if report.usage is not None:
+        load = load_ratio(report.usage, work.settings.weights)
+        samples = int(brokers["ema_samples"][broker])
+        history = work.settings.windows.broker_history_ratio
+        ema = smooth(float(brokers["load_ema"][broker]), load, samples, history)
+        brokers["usage"][broker] = report.usage
+        brokers["load"][broker] = load
+        brokers["load_ema"][broker] = ema
+        brokers["ema_samples"][broker] = samples + 1
+        brokers["reported_ms"][broker] = ingest_ms
+    if report.totals is not None:
+        brokers["totals"][broker] = report.totals
+    if report.kind == "full":
+        brokers["topics"][broker] = int(report.bundle_stats[:, 5].sum())
+    if report.zone is not None:
+        work.state.memory.zones[report.broker] = report.zone
+
+
+def _take_samples(
+    work: Work, broker: int, report: Report, slots: Ints, ingest_ms: int
+) -> None:
+    bundles: Columns = work.state.bundles
+    own = (bundles["serving"][slots] == broker) | (bundles["state"][slots] == INIT)
+    values = report.bundle_stats
+    if not own.all():
+        slots, values = slots[own], values[own]
+    work.samples.append((slots, values, ingest_ms))
+    for name, hashes in report.topic_hashes.items():
+        boundary = topic_count_boundary(sorted(hashes))
+        bundles["topic_boundary"][bundles.slots[name]] = boundary or 0

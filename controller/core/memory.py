@@ -1,0 +1,69 @@
+"""The part of the memory that is not a table: msgspec structs, copied before they change."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Move(msgspec.Struct, kw_only=True):
+    """A decision of ours from its writing until its effect shows in load reports.
+
+    Until the record is read back it is *pending* (`seen_ms` 0); it is then in flight until the
+    destination owns the bundle, and its load stays applied to the view until both brokers have
+    reported after that.
+    """
+
+    kind: str  # transfer, unload, split, assign, override
+    version: int
+    decision_id: str
+    source: str | None
+    destination: str | None
+    decided_ms: int
+    seen_ms: int = 0  # our record was accepted
+    left_ms: int = 0  # the source stopped serving
+    arrived_ms: int = 0  # the destination owns it
+    load_source: float = 0.0  # load ratio that the source loses
+    load_destination: float = 0.0  # load ratio that the destination gains
+    rate: float = 0.0  # messages/s that move
+    throughput: float = 0.0  # bytes/s that move
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """An assignment request that waits for a broker."""
+
+    asked_ms: int
+    who: str
+
+
+class Memory(msgspec.Struct, kw_only=True):
+    """Scalars and small maps of one cluster. Times are ingest times of the log, ms."""
+
+    cluster: str
+    clock_ms: int = 0  # greatest ingest time seen
+    started_ms: int = 0  # ingest time of the first record, 0 = none yet
+    next_tick_ms: int = 0  # the next round, 0 = none yet
+    round_number: int = 0
+    paused_until_ms: int = 0  # 0 = not paused, -1 = until resumed
+    offsets: dict[str, int] = msgspec.field(default_factory=dict)  # "topic/partition" -> last
+    moves: dict[str, Move] = msgspec.field(default_factory=dict)  # by bundle
+    requests: dict[str, Request] = msgspec.field(default_factory=dict)  # by bundle
+    hits_shed: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
+    hits_split: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
+    children: dict[str, list[str]] = msgspec.field(default_factory=dict)  # of Splitting bundles
+    zones: dict[str, str] = msgspec.field(default_factory=dict)  # by broker
+    counters: dict[str, int] = msgspec.field(default_factory=dict)  # since the memory began
+
+    def copy(self) -> Memory:
+        """A copy that shares nothing that step changes in place."""
+        other = msgspec.structs.replace(self)
+        other.offsets = dict(self.offsets)
+        other.moves = {name: msgspec.structs.replace(move) for name, move in self.moves.items()}
+        other.requests = dict(self.requests)
+        other.children = dict(self.children)
+        other.zones = dict(self.zones)
+        other.counters = dict(self.counters)
+        return other
+
+    def count(self, what: str, number: int = 1) -> None:
+        """Adds to a counter that metrics read from the snapshot."""
+        self.counters[what] = self.counters.get(what, 0) + number

@@ -1,0 +1,113 @@
+"""Repairs ownership in a round: orphans of brokers that are gone, and records that are stuck.
+
+Orphan = the broker that should act on the record gave no sign of life for `takeover_after_ms`
+(longer than its lease, so it has stopped serving). Stuck = in flight for longer than
+`in_flight_timeout_ms`. Both get a forced record (pulsar.md §6.8). In safe mode nothing is
+repaired: then the pipeline is suspected, not the brokers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from controller.core.answers import Desk, unowned
+from controller.core.decide import Wish, write_override
+from controller.core.tables import ASSIGNING, OWNED, RELEASING, SPLITTING
+from controller.core.view import Liveness, is_in_flight
+from controller.core.work import Work
+from controller.strategies.verdicts import Reason, Verdict, VerdictTally
+from controller.strategies.view import Bools, Ints
+from controller.wire.channel import ServiceUnitState
+from controller.wire.decisions import DecisionEntry
+
+
+def find_orphans(work: Work, now_ms: int, alive: Liveness) -> tuple[Ints, Bools]:
+    """Slots of bundles to repair, in no order, and which of them are only stuck."""
+    bundles = work.state.bundles
+    state = bundles["state"]
+    lives = np.append(alive.is_live, False)
+    gone_destination = ~lives[bundles["destination"]] & (bundles["destination"] >= 0)
+    gone_source = ~lives[bundles["source"]] & (bundles["source"] >= 0)
+    orphan = (
+        ((state == OWNED) & gone_destination)
+        | ((state == ASSIGNING) & gone_destination)
+        | ((state == RELEASING) & (gone_source | gone_destination))
+        | ((state == SPLITTING) & gone_source)
+    )
+    in_flight = np.isin(state, (ASSIGNING, RELEASING, SPLITTING))
+    age_ms = now_ms - bundles["since_ms"]
+    stuck = in_flight & ~orphan & (age_ms >= work.settings.actions.in_flight_timeout_ms)
+    for name, move in work.state.memory.moves.items():
+        if move.seen_ms == 0 and is_in_flight(move):  # a repair of ours is on its way already
+            slot = bundles.slots[name]
+            orphan[slot] = stuck[slot] = False
+    slots = np.flatnonzero(orphan | stuck)
+    return slots, stuck[slots]
+
+
+def repair(
+    work: Work, desk: Desk, now_ms: int, alive: Liveness, tally: VerdictTally
+) -> list[DecisionEntry]:
+    """Forced records for orphans and stuck bundles: excluded namespaces last, bounded."""
+    slots, _ = find_orphans(work, now_ms, alive)
+    if not len(slots):
+        return []
+    if alive.is_safe_mode:
+        tally.count(Reason.SAFE_MODE, len(slots))
+        return []
+    ordered = desk.view.order(slots)
+    ordered = ordered[np.argsort(desk.view.bundle_is_excluded[ordered], kind="stable")]
+    limit = work.settings.actions.overrides_per_round_max
+    tally.count(Reason.ROUND_LIMIT, max(0, len(ordered) - limit))
+    decisions = []
+    for slot in ordered[:limit].tolist():
+        decision = _override(work, desk, slot, now_ms, alive, tally)
+        if decision is not None:
+            decisions.append(decision)
+    return decisions
+
+
+def _override(
+    work: Work, desk: Desk, slot: int, now_ms: int, alive: Liveness, tally: VerdictTally
+) -> DecisionEntry | None:
+    bundles, brokers = work.state.bundles, work.state.brokers
+    name, state = bundles.names[slot], int(bundles["state"][slot])
+    destination, source = int(bundles["destination"][slot]), int(bundles["source"][slot])
+    last = source if state in (RELEASING, SPLITTING) else destination
+    keeper = _keeper(state, destination, source, alive)
+    if keeper >= 0:
+        chosen, load = brokers.names[keeper], 0.0
+    else:
+        choice = desk.placement.choose(unowned(work, desk, name))
+        if choice.broker < 0:
+            tally.add(choice.verdict or Verdict(name, Reason.NO_BROKERS))
+            return None
+        chosen, load = desk.view.broker_names[choice.broker], choice.load
+    is_orphan = last >= 0 and not alive.is_live[last]
+    silent_s = (now_ms - int(brokers["last_seen_ms"][last])) / 1000 if last >= 0 else 0.0
+    wish = Wish(
+        "override",
+        name,
+        brokers.names[last] if last >= 0 else None,
+        chosen,
+        "orphan" if is_orphan else "stuck",
+        f"{brokers.names[last]} silent for {silent_s:.1f} s" if is_orphan else "in flight too long",
+        load=(0.0, load),
+    )
+    if state == SPLITTING:
+        children = work.state.memory.children.get(name, [])
+        return write_override(work, wish, now_ms, ServiceUnitState.Splitting, children)
+    return write_override(work, wish, now_ms, ServiceUnitState.Owned, None)
+
+
+def _keeper(state: int, destination: int, source: int, alive: Liveness) -> int:
+    """The live broker of a record in flight that should simply go on with the bundle, or -1.
+
+    A destination that is live finishes a move whose source died; a source that is live keeps
+    the bundle when its destination died or nothing moved in time.
+    """
+    candidates = (source, destination) if state in (RELEASING, SPLITTING) else (destination,)
+    for broker in candidates:
+        if broker >= 0 and alive.is_live[broker]:
+            return broker
+    return -1

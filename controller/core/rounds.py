@@ -1,0 +1,205 @@
+"""One balancing round: repair, answer, split, shed, and say why not.
+
+Called by `step` when the log's time passes a tick by `settle_ms`. The round's own time is the
+time it was due, so a round that is made up for later decides as it would have then.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from controller.core.answers import assign_waiting, is_warm, open_desk
+from controller.core.bound import load_bound
+from controller.core.decide import Wish, write_split, write_unload
+from controller.core.log import log_round
+from controller.core.repair import repair
+from controller.core.view import Liveness, build_view, is_in_flight, is_settled, liveness
+from controller.core.work import Work
+from controller.strategies.protocols import Transfer
+from controller.strategies.registry import shed_strategy, split_strategy
+from controller.strategies.verdicts import Reason, Verdict, VerdictTally
+from controller.strategies.view import ClusterView
+from controller.wire.decisions import DecisionEntry, RoundStatistics
+
+
+def run_round(work: Work, tick_ms: int) -> None:
+    """Runs the round of one tick."""
+    now_ms = tick_ms + work.settings.rounds.settle_ms
+    work.flush()
+    work.desk = None
+    work.state.memory.round_number += 1
+    tally = VerdictTally(work.settings.log.verdicts_top)
+    _expire(work, now_ms, tally)
+    alive = liveness(work, now_ms)
+    mode = _mode(work, now_ms, alive)
+    decisions: list[DecisionEntry] = []
+    if mode != "warm_up" and alive.is_live.any():
+        desk = open_desk(work, now_ms, alive)
+        decisions += repair(work, desk, now_ms, alive, tally)
+        assigned, refused = assign_waiting(work, desk, now_ms)
+        decisions += assigned
+        tally.extend(tuple(refused))
+    view, _ = build_view(work, now_ms, alive)
+    statistics = _statistics(work, view, alive)
+    decisions += _split_and_shed(work, view, mode, now_ms, tally)
+    log_round(work, tick_ms, mode, statistics, decisions, tally)
+
+
+def _mode(work: Work, now_ms: int, alive: Liveness) -> str:
+    memory = work.state.memory
+    if not is_warm(work, now_ms):
+        return "warm_up"
+    if 0 < memory.paused_until_ms <= now_ms:
+        memory.paused_until_ms = 0  # pauses end by themselves
+    if memory.paused_until_ms:
+        return "paused"
+    return "safe_mode" if alive.is_safe_mode else "act"
+
+
+def _expire(work: Work, now_ms: int, tally: VerdictTally) -> None:
+    """Forgets moves that are settled or never came back, and brokers that are long gone."""
+    memory, settings = work.state.memory, work.settings
+    for name in list(memory.moves):
+        move = memory.moves[name]
+        lost = move.seen_ms == 0 and now_ms - move.decided_ms > settings.actions.pending_timeout_ms
+        if lost:
+            tally.add(Verdict(name, Reason.LOST_RACE, (("decision_id", move.decision_id),)))
+        if lost or is_settled(work, move):
+            del memory.moves[name]
+    brokers, bundles = work.state.brokers, work.state.bundles
+    silent_ms = now_ms - brokers["last_seen_ms"]
+    if not (silent_ms > settings.liveness.forget_after_ms).any():
+        return
+    named = np.zeros(brokers.size + 1, np.bool_)
+    for column in ("destination", "source", "serving"):
+        named[bundles[column]] = True
+    for name, slot in sorted(brokers.slots.items()):
+        if silent_ms[slot] > settings.liveness.forget_after_ms and not named[slot]:
+            brokers.remove(name)
+            memory.zones.pop(name, None)
+            bundles["left"][bundles["left"] == slot] = -1
+
+
+def _split_and_shed(
+    work: Work, view: ClusterView, mode: str, now_ms: int, tally: VerdictTally
+) -> list[DecisionEntry]:
+    """Strategies run in every mode, so that hits go on counting; only `act` writes."""
+    memory, settings = work.state.memory, work.settings
+    split_plan = split_strategy(settings).split(view, memory.hits_split)
+    shed_plan = shed_strategy(settings).shed(view, memory.hits_shed)
+    tally.extend(split_plan.verdicts)
+    tally.extend(shed_plan.verdicts)
+    _count_frozen(view, tally)
+    planned = len(split_plan.splits) + len(shed_plan.transfers)
+    if mode != "act":
+        reason = {"warm_up": Reason.WARM_UP, "paused": Reason.PAUSED}.get(mode, Reason.SAFE_MODE)
+        tally.count(reason, planned)
+        return []
+    memory.hits_split = {kind: dict(hits) for kind, hits in split_plan.memory.items()}
+    memory.hits_shed = {kind: dict(hits) for kind, hits in shed_plan.memory.items()}
+    budget = Budget(work)
+    decisions = []
+    splitting = set()
+    for split in split_plan.splits:
+        name = view.bundle_names[split.bundle]
+        if not budget.takes(name, (view.broker_names[int(view.bundle_owner[split.bundle])],)):
+            tally.add(Verdict(name, Reason.ROUND_LIMIT, flips_if="less is in flight"))
+            continue
+        splitting.add(split.bundle)
+        wish = Wish("split", name, None, None, split.reason, split.detail, split.boundaries)
+        decisions.append(write_split(work, wish, now_ms))
+    for transfer in shed_plan.transfers:
+        name = view.bundle_names[transfer.bundle]
+        pair = (view.broker_names[transfer.source], view.broker_names[transfer.destination])
+        if transfer.bundle in splitting or not budget.takes(name, pair):
+            tally.add(Verdict(name, Reason.ROUND_LIMIT, flips_if="less is in flight"))
+            continue
+        decisions.append(write_unload(work, _wish(view, transfer), now_ms))
+    return decisions
+
+
+def _wish(view: ClusterView, transfer: Transfer) -> Wish:
+    """The load that the destination gains is scaled by the capacities, where both are known."""
+    load = float(view.bundle_load[transfer.bundle])
+    have = float(view.broker_capacity[transfer.source])
+    get = float(view.broker_capacity[transfer.destination])
+    gain = load * have / get if have > 0.0 and get > 0.0 else load
+    return Wish(
+        "transfer",
+        view.bundle_names[transfer.bundle],
+        view.broker_names[transfer.source],
+        view.broker_names[transfer.destination],
+        transfer.reason,
+        transfer.detail,
+        load=(load, gain),
+    )
+
+
+class Budget:
+    """Moves that one round may still begin: per round, in flight in total, and per broker."""
+
+    def __init__(self, work: Work) -> None:
+        self.actions = work.settings.actions
+        self.begun = 0
+        self.in_flight = 0
+        self.per_broker: dict[str, int] = {}
+        for move in work.state.memory.moves.values():
+            if is_in_flight(move) and move.kind in ("transfer", "unload", "split"):
+                self._book((move.source, move.destination))
+
+    def takes(self, bundle: str, brokers: tuple[str, ...]) -> bool:
+        """Books one more move if every limit allows it."""
+        per_broker_max = self.actions.in_flight_per_broker_max
+        if (
+            self.begun >= self.actions.moves_per_round_max
+            or self.in_flight >= self.actions.in_flight_max
+            or any(self.per_broker.get(broker, 0) >= per_broker_max for broker in brokers)
+        ):
+            return False
+        self.begun += 1
+        self._book(brokers)
+        return True
+
+    def _book(self, brokers: tuple[str | None, ...]) -> None:
+        self.in_flight += 1
+        for broker in brokers:
+            if broker is not None:
+                self.per_broker[broker] = self.per_broker.get(broker, 0) + 1
+
+
+def _count_frozen(view: ClusterView, tally: VerdictTally) -> None:
+    """A broker without fresh load freezes itself only; the log says so for each."""
+    for at in np.flatnonzero(view.broker_is_live & ~view.broker_can_shed).tolist():
+        tally.add(
+            Verdict(
+                view.broker_names[at],
+                Reason.STALE_LOAD,
+                flips_if="it publishes a load report (or its cool-down ends)",
+            )
+        )
+
+
+def _statistics(work: Work, view: ClusterView, alive: Liveness) -> RoundStatistics:
+    memory = work.state.memory
+    able = view.broker_can_shed
+    loads = view.broker_load[able]
+    mean = float(loads.mean()) if len(loads) else 0.0
+    biggest = float(view.bundle_load.max()) if len(view.bundle_load) else 0.0
+    return RoundStatistics(
+        brokersLive=int(view.broker_is_live.sum()),
+        brokersFrozen=int((view.broker_is_live & ~able).sum()),
+        brokersSilent=alive.silent,
+        bundles=len(work.state.bundles),
+        bundlesOwned=int((view.bundle_owner >= 0).sum()),
+        inFlight=sum(is_in_flight(move) for move in memory.moves.values()),
+        requests=len(memory.requests),
+        loadMean=mean,
+        loadMax=float(loads.max()) if len(loads) else 0.0,
+        loadMin=float(loads.min()) if len(loads) else 0.0,
+        imbalance=float(loads.max()) / mean if mean > 0.0 else 1.0,
+        splitFloor=biggest / mean if mean > 0.0 else 0.0,
+        loadBound=load_bound(view, able, work.settings.actions.moves_per_round_max),
+        loads={view.broker_names[b]: float(view.broker_load[b]) for b in np.flatnonzero(able)},
+        hitsLow=max(memory.hits_shed.get("low", {}).values(), default=0),
+        hitsHigh=max(memory.hits_shed.get("high", {}).values(), default=0),
+    )

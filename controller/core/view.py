@@ -1,0 +1,239 @@
+"""Builds the frozen cluster view: tables, liveness, in-flight moves, cool-downs.
+
+Brokers are put in name order; a broker slot becomes a view index through `Places`. Load of moves
+that are pending, in flight, or done but not yet reported is taken from the source and given to
+the destination, so that no round moves the same load twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from controller.core.columns import Columns
+from controller.core.load import CPU_LIMIT, attributed_load
+from controller.core.memory import Move
+from controller.core.tables import ASSIGNING, DELETED, INIT, OWNED, RELEASING
+from controller.core.work import Work
+from controller.strategies.view import Bools, ClusterView, Floats, Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Liveness:
+    """Who speaks. Arrays by broker slot; free slots are False everywhere."""
+
+    exists: Bools
+    is_live: Bools  # sign of life within takeover_after_ms
+    is_fresh: Bools  # live, and load younger than report_ttl_ms
+    is_cooling: Bools  # involved in a move within broker_cooldown_ms
+    is_safe_mode: bool  # so many silent at once that the pipeline is suspected
+
+    @property
+    def silent(self) -> int:
+        """Number of brokers that gave no sign of life for too long."""
+        return int((self.exists & ~self.is_live).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Translation between broker slots and view indices."""
+
+    slots: Ints  # view index -> slot
+    index: Ints  # slot -> view index, -1 = none; the last entry stands for slot -1
+
+
+def liveness(work: Work, now_ms: int) -> Liveness:
+    """Who is live, fresh and cooling at `now_ms`.
+
+    Safe mode: of the brokers that still own something or spoke lately, more than
+    `safe_mode_share` are silent.
+    """
+    brokers, settings = work.state.brokers, work.settings
+    exists = np.array([bool(name) for name in brokers.names], np.bool_)
+    silent_ms = now_ms - brokers["last_seen_ms"]
+    is_live = exists & (silent_ms < settings.liveness.takeover_after_ms)
+    age_ms = now_ms - brokers["reported_ms"]
+    has_load = brokers["reported_ms"] > 0
+    is_fresh = is_live & has_load & (age_ms < settings.liveness.report_ttl_ms)
+    cooldown = settings.actions.broker_cooldown_ms
+    moved = brokers["moved_ms"]
+    is_cooling = exists & (moved > 0) & (now_ms - moved < cooldown)
+    serves = np.zeros(brokers.size, np.bool_)
+    serving = work.state.bundles["serving"]
+    serves[serving[serving >= 0]] = True
+    counted = exists & (is_live | serves)
+    silent = int((counted & ~is_live).sum())
+    is_safe = silent > settings.liveness.safe_mode_share * max(1, int(counted.sum()))
+    return Liveness(exists, is_live, is_fresh, is_cooling, is_safe)
+
+
+def places(brokers: Columns) -> Places:
+    """Brokers in name order."""
+    slots = np.array([brokers.slots[name] for name in sorted(brokers.slots)], np.int64)
+    index = np.full(brokers.size + 1, -1, np.int64)
+    index[slots] = np.arange(len(slots))
+    return Places(slots, index)
+
+
+def build_view(work: Work, now_ms: int, alive: Liveness) -> tuple[ClusterView, Places]:
+    """The view at `now_ms`, and the translation of its broker indices."""
+    bundles, brokers = work.state.bundles, work.state.brokers
+    order = places(brokers)
+    serving = bundles["serving"].astype(np.int64)
+    attributed = attributed_load(bundles, brokers, serving)
+    figures = _adjusted(work)
+    owner = np.where(bundles["state"] == OWNED, serving, -1)
+    namespace = bundles["namespace"].astype(np.int64)
+    excluded = _excluded(work)[namespace]
+    exists = (bundles["state"] != INIT) & (bundles["state"] != DELETED)
+    short, raw = bundles["short"].astype(np.float64), bundles["raw"].astype(np.float64)
+    slots = order.slots
+    view = ClusterView(
+        now_ms=now_ms,
+        broker_names=tuple(brokers.names[slot] for slot in slots.tolist()),
+        broker_load=np.maximum(figures.load[slots], 0.0),
+        broker_load_ema=figures.ema[slots],
+        broker_rate=figures.rate[slots],
+        broker_throughput=figures.throughput[slots],
+        broker_topics=figures.topics[slots],
+        broker_bundles=(_bundles_per_broker(bundles, brokers.size) + figures.coming)[slots],
+        broker_capacity=brokers["usage"][slots, CPU_LIMIT],
+        broker_is_live=alive.is_live[slots],
+        broker_can_shed=(alive.is_fresh & ~alive.is_cooling)[slots],
+        bundle_names=bundles.names,
+        bundle_owner=order.index[owner],
+        bundle_is_movable=(owner >= 0) & ~excluded & ~_is_held(work, now_ms),
+        bundle_is_excluded=excluded,
+        bundle_left=order.index[_no_return(work, now_ms)],
+        bundle_rate=short[:, 0] + short[:, 1],
+        bundle_throughput=short[:, 2] + short[:, 3],
+        bundle_load=attributed,
+        bundle_rate_now=raw[:, 0] + raw[:, 1],
+        bundle_throughput_now=raw[:, 2] + raw[:, 3],
+        bundle_topics=bundles["topics"].astype(np.int64),
+        bundle_sessions=bundles["sessions"].astype(np.int64),
+        bundle_namespace=namespace,
+        bundle_lower=bundles["lower"].astype(np.int64),
+        bundle_upper=bundles["upper"].astype(np.int64),
+        bundle_topic_boundary=bundles["topic_boundary"].astype(np.int64),
+        namespaces=tuple(work.state.namespaces),
+        namespace_bundles=np.bincount(namespace[exists], minlength=len(work.state.namespaces)),
+        namespace_rank=_ranks(work.state.namespaces),
+    )
+    return view, order
+
+
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """Of brokers, by slot, with moves applied that the reports lack."""
+
+    load: Floats
+    ema: Floats
+    rate: Floats
+    throughput: Floats
+    topics: Ints
+    coming: Ints  # bundles assigned by us that the channel does not show yet
+
+
+def _adjusted(work: Work) -> _Figures:
+    """Sums are made in the order of the decisions, as a placement books them one by one."""
+    brokers, bundles = work.state.brokers, work.state.bundles
+    totals = brokers["totals"]
+    figures = _Figures(
+        brokers["load"].copy(),
+        brokers["load_ema"].copy(),
+        totals[:, 0] + totals[:, 1],
+        totals[:, 2] + totals[:, 3],
+        brokers["topics"].copy(),
+        np.zeros(brokers.size, np.int64),
+    )
+    reported = brokers["reported_ms"]
+    for name, move in work.state.memory.moves.items():
+        for broker, sign, done_ms, part in (
+            (move.source, -1, move.left_ms, move.load_source),
+            (move.destination, 1, move.arrived_ms, move.load_destination),
+        ):
+            slot = brokers.slots.get(broker or "", -1)
+            if slot < 0 or (done_ms and reported[slot] > done_ms):
+                continue
+            figures.load[slot] += sign * part
+            figures.ema[slot] += sign * part
+            figures.rate[slot] += sign * move.rate
+            figures.throughput[slot] += sign * move.throughput
+            figures.topics[slot] += sign * int(bundles["topics"][bundles.slots[name]])
+        if move.seen_ms == 0 and move.kind == "assign":
+            figures.coming[brokers.slots[move.destination or ""]] += 1
+    return figures
+
+
+def is_settled(work: Work, move: Move) -> bool:
+    """True once both brokers reported after the move: its load is in their figures."""
+    brokers = work.state.brokers
+    if not move.arrived_ms:
+        return False
+    for broker in (move.source, move.destination):
+        slot = brokers.slots.get(broker or "", -1)
+        if slot >= 0 and int(brokers["reported_ms"][slot]) <= move.arrived_ms:
+            return False
+    return True
+
+
+def is_in_flight(move: Move) -> bool:
+    """True from the decision until the destination owns the bundle (or the split is done)."""
+    return move.arrived_ms == 0
+
+
+def _bundles_per_broker(bundles: Columns, size: int) -> Ints:
+    """Bundles that a broker serves and keeps, or is about to get."""
+    state, destination = bundles["state"], bundles["destination"]
+    coming = np.isin(state, (ASSIGNING, RELEASING)) & (destination >= 0)
+    keeper = np.where(coming, destination, np.where(state == RELEASING, -1, bundles["serving"]))
+    return np.bincount(keeper[keeper >= 0], minlength=size)
+
+
+def _is_held(work: Work, now_ms: int) -> Bools:
+    """Bundles that cool down or have a decision of ours in flight."""
+    bundles = work.state.bundles
+    moved = bundles["moved_ms"]
+    held: Bools = (moved > 0) & (now_ms - moved < work.settings.actions.bundle_cooldown_ms)
+    for name, move in work.state.memory.moves.items():
+        if is_in_flight(move):
+            held[bundles.slots[name]] = True
+    return held
+
+
+def _no_return(work: Work, now_ms: int) -> Ints:
+    """Broker slot that each bundle must not go back to now, -1 = none."""
+    bundles, actions = work.state.bundles, work.settings.actions
+    rate = bundles["short"][:, 0].astype(np.float64) + bundles["short"][:, 1]
+    left_rate = bundles["left_rate"].astype(np.float64)
+    changed = np.abs(rate - left_rate) > actions.no_return_change_ratio * left_rate
+    recent = now_ms - bundles["moved_ms"] < actions.no_return_ms
+    return np.where(recent & ~changed, bundles["left"], -1).astype(np.int64)
+
+
+def _excluded(work: Work) -> Bools:
+    """By namespace: heartbeat and SLA namespaces, and those that the settings exclude."""
+    names = work.settings.actions.excluded_namespaces
+    return np.array(
+        [
+            name in names or name.startswith("sla-monitor/") or _is_heartbeat(name)
+            for name in work.state.namespaces
+        ]
+        or [False],
+        np.bool_,
+    )
+
+
+def _is_heartbeat(namespace: str) -> bool:
+    """`pulsar/<cluster>/<host:port>` (v1) and `pulsar/<host:port>` (v2) belong to one broker."""
+    return namespace.startswith("pulsar/") and ":" in namespace
+
+
+def _ranks(namespaces: list[str]) -> Ints:
+    ranks = np.empty(len(namespaces), np.int64)
+    ranks[np.argsort(np.array(namespaces, dtype=object), kind="stable")] = np.arange(
+        len(namespaces)
+    )
+    return ranks
