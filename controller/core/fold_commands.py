@@ -34,6 +34,8 @@ from controller.wire.commands import (
 def fold_command(work: Work, record: RawRecord) -> None:
     """One record of the command topic; raises `WireError` for what is unreadable."""
     command = decode_command(record.value)
+    if type(command) is not Assign:
+        work.desk = None
     HANDLERS[type(command)](work, command, record.ingest_ms)
 
 

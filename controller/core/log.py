@@ -27,6 +27,13 @@ def answer(
     """Logs what was decided, or refused, between rounds."""
     tally = VerdictTally(work.settings.log.verdicts_top)
     tally.extend(tuple(verdicts))
+    answer_tally(work, now_ms, decisions, tally)
+
+
+def answer_tally(
+    work: Work, now_ms: int, decisions: Sequence[DecisionEntry], tally: VerdictTally
+) -> None:
+    """As `answer`, with verdicts that are counted already."""
     record = AnswerRecord(
         cluster=work.cluster,
         round=work.state.memory.round_number,

@@ -43,6 +43,7 @@ class Memory(msgspec.Struct, kw_only=True):
     started_ms: int = 0  # ingest time of the first record, 0 = none yet
     next_tick_ms: int = 0  # the next round, 0 = none yet
     round_number: int = 0
+    grace_ms: int = 0  # silence counts from here: brokers get a full time after safe mode
     paused_until_ms: int = 0  # 0 = not paused, -1 = until resumed
     offsets: dict[str, int] = msgspec.field(default_factory=dict)  # "topic/partition" -> last
     moves: dict[str, Move] = msgspec.field(default_factory=dict)  # by bundle

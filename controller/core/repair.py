@@ -16,18 +16,17 @@ from controller.core.tables import ASSIGNING, OWNED, RELEASING, SPLITTING
 from controller.core.view import Liveness, is_in_flight
 from controller.core.work import Work
 from controller.strategies.verdicts import Reason, Verdict, VerdictTally
-from controller.strategies.view import Bools, Ints
+from controller.strategies.view import Ints
 from controller.wire.channel import ServiceUnitState
 from controller.wire.decisions import DecisionEntry
 
 
-def find_orphans(work: Work, now_ms: int, alive: Liveness) -> tuple[Ints, Bools]:
-    """Slots of bundles to repair, in no order, and which of them are only stuck."""
+def find_orphans(work: Work, now_ms: int, alive: Liveness) -> Ints:
+    """Slots of bundles to repair: orphaned, or stuck in flight; in no order."""
     bundles = work.state.bundles
     state = bundles["state"]
-    lives = np.append(alive.is_live, False)
-    gone_destination = ~lives[bundles["destination"]] & (bundles["destination"] >= 0)
-    gone_source = ~lives[bundles["source"]] & (bundles["source"] >= 0)
+    gone = np.append(alive.is_gone, False)  # the last entry stands for "no broker"
+    gone_destination, gone_source = gone[bundles["destination"]], gone[bundles["source"]]
     orphan = (
         ((state == OWNED) & gone_destination)
         | ((state == ASSIGNING) & gone_destination)
@@ -41,20 +40,13 @@ def find_orphans(work: Work, now_ms: int, alive: Liveness) -> tuple[Ints, Bools]
         if move.seen_ms == 0 and is_in_flight(move):  # a repair of ours is on its way already
             slot = bundles.slots[name]
             orphan[slot] = stuck[slot] = False
-    slots = np.flatnonzero(orphan | stuck)
-    return slots, stuck[slots]
+    return np.flatnonzero(orphan | stuck)
 
 
 def repair(
-    work: Work, desk: Desk, now_ms: int, alive: Liveness, tally: VerdictTally
+    work: Work, desk: Desk, slots: Ints, now_ms: int, alive: Liveness, tally: VerdictTally
 ) -> list[DecisionEntry]:
-    """Forced records for orphans and stuck bundles: excluded namespaces last, bounded."""
-    slots, _ = find_orphans(work, now_ms, alive)
-    if not len(slots):
-        return []
-    if alive.is_safe_mode:
-        tally.count(Reason.SAFE_MODE, len(slots))
-        return []
+    """Forced records for the bundles in `slots`: excluded namespaces last, bounded."""
     ordered = desk.view.order(slots)
     ordered = ordered[np.argsort(desk.view.bundle_is_excluded[ordered], kind="stable")]
     limit = work.settings.actions.overrides_per_round_max

@@ -1,7 +1,8 @@
-"""One balancing round: repair, answer, split, shed, and say why not.
+"""Ticks: upkeep at each of them, and a balancing round at every tick that ends an interval.
 
-Called by `step` when the log's time passes a tick by `settle_ms`. The round's own time is the
-time it was due, so a round that is made up for later decides as it would have then.
+Called by `step` when the log's time passes a tick by `settle_ms`. A tick's own time is the time
+it was due, so a tick that is made up for later decides as it would have then. Upkeep repairs
+orphans and answers waiting requests; a round does that, then splits and sheds, and says why not.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import numpy as np
 from controller.core.answers import assign_waiting, is_warm, open_desk
 from controller.core.bound import load_bound
 from controller.core.decide import Wish, write_split, write_unload
-from controller.core.log import log_round
-from controller.core.repair import repair
+from controller.core.log import answer_tally, log_round
+from controller.core.repair import find_orphans, repair
 from controller.core.view import Liveness, build_view, is_in_flight, is_settled, liveness
 from controller.core.work import Work
 from controller.strategies.protocols import Transfer
@@ -22,23 +23,52 @@ from controller.strategies.view import ClusterView
 from controller.wire.decisions import DecisionEntry, RoundStatistics
 
 
-def run_round(work: Work, tick_ms: int) -> None:
-    """Runs the round of one tick."""
+def run_tick(work: Work, tick_ms: int) -> None:
+    """Runs upkeep, and the round if one is due at this tick."""
     now_ms = tick_ms + work.settings.rounds.settle_ms
     work.flush()
     work.desk = None
-    work.state.memory.round_number += 1
     tally = VerdictTally(work.settings.log.verdicts_top)
-    _expire(work, now_ms, tally)
     alive = liveness(work, now_ms)
+    if alive.is_safe_mode:
+        work.state.memory.grace_ms = now_ms
     mode = _mode(work, now_ms, alive)
-    decisions: list[DecisionEntry] = []
-    if mode != "warm_up" and alive.is_live.any():
-        desk = open_desk(work, now_ms, alive)
-        decisions += repair(work, desk, now_ms, alive, tally)
-        assigned, refused = assign_waiting(work, desk, now_ms)
-        decisions += assigned
-        tally.extend(tuple(refused))
+    decisions = _upkeep(work, now_ms, mode, alive, tally)
+    if tick_ms % work.settings.rounds.interval_ms == 0:
+        _round(work, tick_ms, now_ms, mode, alive, decisions, tally)
+    elif decisions:
+        answer_tally(work, now_ms, decisions, tally)
+
+
+def _upkeep(
+    work: Work, now_ms: int, mode: str, alive: Liveness, tally: VerdictTally
+) -> list[DecisionEntry]:
+    """Repairs what is orphaned or stuck and answers requests that had to wait."""
+    _expire(work, now_ms, tally)
+    orphans = find_orphans(work, now_ms, alive)
+    if mode == "safe_mode" and len(orphans):
+        tally.count(Reason.SAFE_MODE, len(orphans))
+        orphans = orphans[:0]
+    idle = not len(orphans) and not work.state.memory.requests
+    if idle or mode == "warm_up" or not alive.is_live.any():
+        return []
+    desk = open_desk(work, now_ms, alive)
+    decisions = repair(work, desk, orphans, now_ms, alive, tally)
+    assigned, refused = assign_waiting(work, desk, now_ms)
+    tally.extend(tuple(refused))
+    return decisions + assigned
+
+
+def _round(
+    work: Work,
+    tick_ms: int,
+    now_ms: int,
+    mode: str,
+    alive: Liveness,
+    decisions: list[DecisionEntry],
+    tally: VerdictTally,
+) -> None:
+    work.state.memory.round_number += 1
     view, _ = build_view(work, now_ms, alive)
     statistics = _statistics(work, view, alive)
     decisions += _split_and_shed(work, view, mode, now_ms, tally)
@@ -83,7 +113,7 @@ def _expire(work: Work, now_ms: int, tally: VerdictTally) -> None:
 def _split_and_shed(
     work: Work, view: ClusterView, mode: str, now_ms: int, tally: VerdictTally
 ) -> list[DecisionEntry]:
-    """Strategies run in every mode, so that hits go on counting; only `act` writes."""
+    """Strategies look in every mode, for the log; hits count and writes happen only in `act`."""
     memory, settings = work.state.memory, work.settings
     split_plan = split_strategy(settings).split(view, memory.hits_split)
     shed_plan = shed_strategy(settings).shed(view, memory.hits_shed)

@@ -25,9 +25,10 @@ class RoundSettings:
     """When rounds happen and when they may act."""
 
     interval_ms: int = 60_000  # Pulsar sheds once a minute (loadBalancerSheddingIntervalMinutes)
+    upkeep_interval_ms: int = 5_000  # orphans and waiting requests; divides interval_ms
     settle_ms: int = 500  # patience for records of slower partitions before a due round runs
     warmup_ms: int = 10_000  # a new memory only watches for this long, then it acts
-    catchup_rounds_max: int = 1_000  # rounds made up for after a silence of the whole log
+    catchup_ticks_max: int = 1_000  # ticks made up for after a silence of the whole log
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from controller.core.fold_channel import fold_channel
 from controller.core.fold_commands import fold_command
 from controller.core.fold_reports import fold_report
 from controller.core.inputs import RawRecord, Snapshot, StepResult
-from controller.core.rounds import run_round
+from controller.core.rounds import run_tick
 from controller.core.settings import Settings
 from controller.core.state import ClusterState
 from controller.core.tables import OWNED
@@ -74,27 +74,28 @@ def _order(record: RawRecord) -> tuple[int, str, int, int]:
 
 
 def _advance(work: Work, now_ms: int) -> None:
-    """Moves the log's clock on, and runs the rounds that become due.
+    """Moves the log's clock on, and runs the ticks that become due.
 
-    After a silence of the whole log, at most `catchup_rounds_max` rounds are made up for.
+    After a silence of the whole log, at most `catchup_ticks_max` ticks are made up for.
     """
     memory, rounds = work.state.memory, work.settings.rounds
+    every = rounds.upkeep_interval_ms
     if now_ms <= memory.clock_ms:
         return
     if memory.started_ms == 0:
         memory.started_ms = now_ms
-        memory.next_tick_ms = (now_ms // rounds.interval_ms + 1) * rounds.interval_ms
+        memory.next_tick_ms = (now_ms // every + 1) * every
     warm_before = is_warm(work, memory.clock_ms)
     memory.clock_ms = now_ms
     work.is_answer_due |= not warm_before and is_warm(work, now_ms)
-    due = (now_ms - rounds.settle_ms - memory.next_tick_ms) // rounds.interval_ms + 1
-    if due > rounds.catchup_rounds_max:
-        memory.next_tick_ms += (due - rounds.catchup_rounds_max) * rounds.interval_ms
-        memory.count("skipped_rounds", due - rounds.catchup_rounds_max)
+    due = (now_ms - rounds.settle_ms - memory.next_tick_ms) // every + 1
+    if due > rounds.catchup_ticks_max:
+        memory.next_tick_ms += (due - rounds.catchup_ticks_max) * every
+        memory.count("skipped_ticks", due - rounds.catchup_ticks_max)
     while memory.next_tick_ms + rounds.settle_ms <= now_ms:
         tick_ms = memory.next_tick_ms
-        memory.next_tick_ms = tick_ms + rounds.interval_ms
-        run_round(work, tick_ms)
+        memory.next_tick_ms = tick_ms + every
+        run_tick(work, tick_ms)
 
 
 def _fold(work: Work, record: RawRecord) -> None:

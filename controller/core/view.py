@@ -25,6 +25,7 @@ class Liveness:
 
     exists: Bools
     is_live: Bools  # sign of life within takeover_after_ms
+    is_gone: Bools  # silent for that long, the grace after safe mode included: orphans its bundles
     is_fresh: Bools  # live, and load younger than report_ttl_ms
     is_cooling: Bools  # involved in a move within broker_cooldown_ms
     is_safe_mode: bool  # so many silent at once that the pipeline is suspected
@@ -65,7 +66,9 @@ def liveness(work: Work, now_ms: int) -> Liveness:
     counted = exists & (is_live | serves)
     silent = int((counted & ~is_live).sum())
     is_safe = silent > settings.liveness.safe_mode_share * max(1, int(counted.sum()))
-    return Liveness(exists, is_live, is_fresh, is_cooling, is_safe)
+    graced = now_ms - work.state.memory.grace_ms < settings.liveness.takeover_after_ms
+    is_gone = exists & ~is_live & (not graced)
+    return Liveness(exists, is_live, is_gone, is_fresh, is_cooling, is_safe)
 
 
 def places(brokers: Columns) -> Places:
