@@ -1,0 +1,1 @@
+"""The bundle-state channel's transition tables and conflict rule; pure."""

@@ -1,0 +1,1 @@
+"""Names and hash arithmetic of bundles; pure, imports nothing of the project."""

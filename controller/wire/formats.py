@@ -1,0 +1,128 @@
+"""Structs of the load-report formats: Pulsar's two, with Pulsar's names, and ours.
+
+Unknown members are ignored, required ones must be there, types are strict. Ranges of numbers are
+checked later, all at once, in `controller.wire.reports`, which re-exports these names.
+
+Units: rates msg/s, throughput byte/s; cpu in percentage points (100 per core), memory MB,
+bandwidth Kbit/s (only usage/limit counts); times ms since 1970.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+Natural = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+TopicHash = Annotated[int, msgspec.Meta(ge=0, le=0xFFFFFFFF)]
+
+
+class ResourceUsage(msgspec.Struct, frozen=True, gc=False):
+    """Use and capacity of one resource, in the same unit."""
+
+    usage: float
+    limit: float
+
+
+class NamespaceBundleStats(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What one bundle carries."""
+
+    msgRateIn: float
+    msgThroughputIn: float
+    msgRateOut: float
+    msgThroughputOut: float
+    consumerCount: int = 0
+    producerCount: int = 0
+    topics: int
+    cacheSize: int = 0
+
+
+class BundleStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`NamespaceBundleStats` plus the CRC-32 hashes of the bundle's topics, where known."""
+
+    msgRateIn: float
+    msgThroughputIn: float
+    msgRateOut: float
+    msgThroughputOut: float
+    consumerCount: int = 0
+    producerCount: int = 0
+    topics: int
+    cacheSize: int = 0
+    topicHashes: list[TopicHash] | None = None
+
+
+class LocalBrokerData(msgspec.Struct, frozen=True, kw_only=True):
+    """Pulsar's report of the modular load manager; members that nobody reads are left out."""
+
+    cpu: ResourceUsage
+    memory: ResourceUsage
+    directMemory: ResourceUsage
+    bandwidthIn: ResourceUsage
+    bandwidthOut: ResourceUsage
+    msgRateIn: float
+    msgRateOut: float
+    msgThroughputIn: float
+    msgThroughputOut: float
+    lastUpdate: Natural
+    lastStats: dict[str, NamespaceBundleStats]
+    brokerVersionString: str | None = None
+
+
+class BrokerLoadData(msgspec.Struct, frozen=True, kw_only=True):
+    """Pulsar's report of the extensible load manager: usage only; its averages are not used."""
+
+    cpu: ResourceUsage
+    memory: ResourceUsage
+    directMemory: ResourceUsage
+    bandwidthIn: ResourceUsage
+    bandwidthOut: ResourceUsage
+    msgRateIn: float
+    msgRateOut: float
+    msgThroughputIn: float
+    msgThroughputOut: float
+    updatedAt: Natural
+
+
+class TopBundle(msgspec.Struct, frozen=True):
+    """One entry of `TopBundlesLoadData`."""
+
+    bundleName: str
+    stats: NamespaceBundleStats
+
+
+class TopBundlesLoadData(msgspec.Struct, frozen=True):
+    """Pulsar's top-k bundles of a broker, smallest first."""
+
+    topBundlesLoadData: list[TopBundle]
+
+
+class LoadReport(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="reportType",
+    tag="LoadReport",
+):
+    """Our report: usage and all bundles (`full`) or the largest ones."""
+
+    cluster: str
+    broker: str
+    sequence: Natural
+    timestamp: Natural
+    full: bool
+    cpu: ResourceUsage
+    memory: ResourceUsage
+    directMemory: ResourceUsage
+    bandwidthIn: ResourceUsage
+    bandwidthOut: ResourceUsage
+    zone: str | None = None
+    brokerVersion: str | None = None
+    bundles: dict[str, BundleStats]
+
+
+class Heartbeat(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="reportType", tag="Heartbeat"
+):
+    """Sign of life between load reports."""
+
+    cluster: str
+    broker: str
+    sequence: Natural
+    timestamp: Natural
