@@ -155,7 +155,8 @@ class AvgShed:
 
 
 def _difference(view: ClusterView, cold: int, hot: int) -> float:
-    return float(view.broker_load[hot] - view.broker_load[cold]) * 100.0
+    """In points. Scores are rounded before they are subtracted, as Pulsar's: 60 - 45 is 15."""
+    return float(view.broker_load[hot] * 100.0 - view.broker_load[cold] * 100.0)
 
 
 def _kept(view: ClusterView, low: Hits, high: Hits) -> Memory:

@@ -7,13 +7,15 @@ and one line here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from controller.strategies.avg import AvgShed
 from controller.strategies.example import BiggestFirstShed
 from controller.strategies.least_resource import LeastResourcePlace
 from controller.strategies.protocols import PlaceStrategy, ShedStrategy, SplitStrategy
 from controller.strategies.thresholds import ThresholdSplit
+
+T = TypeVar("T")
 
 SHED: Mapping[str, Callable[[Any], ShedStrategy]] = {
     "avg": lambda settings: AvgShed(settings.avg),
@@ -49,7 +51,7 @@ def split_strategy(settings: Any) -> SplitStrategy:
     return _find("split", settings.split, SPLIT)(settings)
 
 
-def _find(kind: str, name: str, known: Mapping[str, Callable[[Any], Any]]) -> Callable[[Any], Any]:
+def _find(kind: str, name: str, known: Mapping[str, Callable[[Any], T]]) -> Callable[[Any], T]:
     if name not in known:
         raise UnknownStrategyError(kind, name, known)
     return known[name]

@@ -86,7 +86,13 @@ class ThresholdSplit:
         return excess, reasons
 
     def _refusal(
-        self, view: ClusterView, bundle: int, reason: str, hits: int, done: int, added: dict[int, int]
+        self,
+        view: ClusterView,
+        bundle: int,
+        reason: str,
+        hits: int,
+        done: int,
+        added: dict[int, int],
     ) -> Verdict | None:
         """Why a big bundle is not split in this round; None = it may be."""
         name = view.bundle_names[bundle]
