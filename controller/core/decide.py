@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from controller.channel.conflict import next_version
 from controller.core.inputs import ChannelWrite
 from controller.core.memory import Move
-from controller.core.state import bundle_name
+from controller.core.ownership import channel_record
 from controller.core.work import Work
 from controller.model.bundles import HashRange, split_range
 from controller.wire.channel import ServiceUnitState, ServiceUnitStateData, encode_channel
@@ -43,15 +44,11 @@ def write_unload(work: Work, wish: Wish, now_ms: int) -> DecisionEntry:
 
 
 def write_split(work: Work, wish: Wish, now_ms: int) -> DecisionEntry:
-    """Owned -> Splitting(source, children)."""
+    """Owned -> Splitting(source, children); children are ranges, as in Pulsar's records."""
     bundles = work.state.bundles
     slot = bundles.slots[wish.bundle]
-    namespace = work.state.namespaces[int(bundles["namespace"][slot])]
     whole = HashRange(int(bundles["lower"][slot]), int(bundles["upper"][slot]))
-    children = [
-        bundle_name(namespace, part.lower, part.upper)
-        for part in split_range(whole, wish.boundaries)
-    ]
+    children = [str(part) for part in split_range(whole, wish.boundaries)]
     owner = _owner(work, wish)
     return _write(work, wish, now_ms, ServiceUnitState.Splitting, None, owner, children)
 
@@ -85,7 +82,7 @@ def _write(
 ) -> DecisionEntry:
     bundles = work.state.bundles
     slot = bundles.slots[wish.bundle]
-    version = int(bundles["version"][slot]) + 1
+    version = next_version(channel_record(work, slot))
     decision_id = _decision_id(work.cluster, wish, state, version)
     record = ServiceUnitStateData(
         state=state,

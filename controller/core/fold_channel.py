@@ -10,21 +10,18 @@ from __future__ import annotations
 from controller.channel.conflict import keep_old
 from controller.core.inputs import RawRecord
 from controller.core.memory import Move, Request
+from controller.core.ownership import STATE_NUMBER, channel_record
 from controller.core.tables import (
     ASSIGNING,
     DELETED,
     FREE,
-    INIT,
     OWNED,
     RELEASING,
     SPLITTING,
-    STATES,
 )
 from controller.core.work import Work
-from controller.wire.channel import ServiceUnitState, ServiceUnitStateData, decode_channel
+from controller.wire.channel import ServiceUnitStateData, decode_channel, has_text
 from controller.wire.rejects import WireError
-
-STATE_NUMBER = {name: number for number, name in enumerate(STATES)}
 
 
 def fold_channel(work: Work, record: RawRecord) -> None:
@@ -47,28 +44,11 @@ def fold_channel(work: Work, record: RawRecord) -> None:
         _accept(work, record.key, slot, new, record.ingest_ms)
 
 
-def channel_record(work: Work, slot: int) -> ServiceUnitStateData | None:
-    """The accepted record of a bundle as the conflict rule wants it; None = Init."""
-    bundles = work.state.bundles
-    state = int(bundles["state"][slot])
-    if state == INIT:
-        return None
-    names = work.state.brokers.names
-    destination, source = int(bundles["destination"][slot]), int(bundles["source"][slot])
-    return ServiceUnitStateData(
-        state=ServiceUnitState(STATES[state]),
-        dstBroker=names[destination] if destination >= 0 else None,
-        sourceBroker=names[source] if source >= 0 else None,
-        timestamp=int(bundles["since_ms"][slot]),
-        versionId=int(bundles["version"][slot]),
-    )
-
-
 def _accept(work: Work, name: str, slot: int, new: ServiceUnitStateData, now_ms: int) -> None:
     bundles, memory = work.state.bundles, work.state.memory
     state = STATE_NUMBER[new.state.value]
-    destination = work.broker(new.dstBroker, now_ms) if new.dstBroker else -1
-    source = work.broker(new.sourceBroker, now_ms) if new.sourceBroker else -1
+    destination = _broker(work, new.dstBroker, now_ms)
+    source = _broker(work, new.sourceBroker, now_ms)
     before = int(bundles["serving"][slot])
     serving = {OWNED: destination, RELEASING: source, SPLITTING: source}.get(state, -1)
     bundles["state"][slot] = state
@@ -89,6 +69,10 @@ def _accept(work: Work, name: str, slot: int, new: ServiceUnitStateData, now_ms:
     else:
         memory.requests.pop(name, None)
     _advance_move(work, name, new, state, now_ms)
+
+
+def _broker(work: Work, name: str | None, now_ms: int) -> int:
+    return work.broker(name, now_ms) if name is not None and has_text(name) else -1
 
 
 def _left(work: Work, slot: int, broker: int, now_ms: int) -> None:

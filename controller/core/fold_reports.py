@@ -95,9 +95,7 @@ def _take_usage(work: Work, broker: int, report: Report, ingest_ms: int) -> None
         work.state.memory.zones[report.broker] = report.zone
 
 
-def _take_samples(
-    work: Work, broker: int, report: Report, slots: Ints, ingest_ms: int
-) -> None:
+def _take_samples(work: Work, broker: int, report: Report, slots: Ints, ingest_ms: int) -> None:
     bundles: Columns = work.state.bundles
     own = (bundles["serving"][slots] == broker) | (bundles["state"][slots] == INIT)
     values = report.bundle_stats

@@ -145,6 +145,8 @@ def _read_arrays(
                 raise StateBlobError("state blob is truncated")
             planes = np.frombuffer(body[at : at + count], np.uint8)
             at += count
-            numbers = np.ascontiguousarray(planes.reshape(dtype.itemsize, count // dtype.itemsize).T)
+            numbers = np.ascontiguousarray(
+                planes.reshape(dtype.itemsize, count // dtype.itemsize).T
+            )
             arrays[table][name] = numbers.reshape(-1).view(dtype).reshape(shape)
     return arrays

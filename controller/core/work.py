@@ -41,9 +41,7 @@ class Work:
     def flush(self) -> None:
         """Applies the samples gathered so far; before a round, and before a slot is freed."""
         windows = self.settings.windows
-        add_samples(
-            self.state.bundles, self.samples, windows.short_samples, windows.long_samples
-        )
+        add_samples(self.state.bundles, self.samples, windows.short_samples, windows.long_samples)
         self.samples.clear()
 
     def reject(self, record: RawRecord, error: WireError) -> None:
