@@ -21,9 +21,7 @@ Transitions = Mapping[S, frozenset[S]]
 
 LOG_TRANSITIONS: Transitions = MappingProxyType(
     {
-        S.Init: frozenset(
-            {S.Free, S.Owned, S.Assigning, S.Releasing, S.Splitting, S.Deleted}
-        ),
+        S.Init: frozenset({S.Free, S.Owned, S.Assigning, S.Releasing, S.Splitting, S.Deleted}),
         S.Free: frozenset({S.Assigning, S.Init}),
         S.Owned: frozenset({S.Splitting, S.Releasing}),
         S.Assigning: frozenset({S.Owned}),

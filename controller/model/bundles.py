@@ -103,6 +103,20 @@ def topic_hash(topic: str) -> int:
     return zlib.crc32(topic.encode())
 
 
+def full_topic_name(topic: str) -> str:
+    """Short names as Pulsar's clients complete them: `x` and `t/n/x` become persistent topics.
+
+    Raises `BundleNameError` for other short names; full names come back unchanged.
+    """
+    if "://" in topic:
+        return topic
+    parts = topic.split("/")
+    if len(parts) not in (1, 3) or not all(parts):
+        raise BundleNameError(f"not a topic name: {topic[:100]!r}")
+    local = topic if len(parts) == 3 else f"public/default/{topic}"
+    return f"persistent://{local}"
+
+
 def topic_namespace(topic: str) -> str:
     """Namespace of a full topic name, two parts or three (v1); raises `BundleNameError`."""
     domain, separator, rest = topic.partition("://")

@@ -97,7 +97,11 @@ class TopBundlesLoadData(msgspec.Struct, frozen=True):
 
 
 class LoadReport(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="reportType",
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    tag_field="reportType",
     tag="LoadReport",
 ):
     """Our report: usage and all bundles (`full`) or the largest ones."""
@@ -117,9 +121,7 @@ class LoadReport(
     bundles: dict[str, BundleStats]
 
 
-class Heartbeat(
-    msgspec.Struct, frozen=True, kw_only=True, tag_field="reportType", tag="Heartbeat"
-):
+class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, tag_field="reportType", tag="Heartbeat"):
     """Sign of life between load reports."""
 
     cluster: str

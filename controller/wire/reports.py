@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.wire.decoding import blame, decode_struct, explain_malformed, join_key
+from controller.wire.decoding import blame, decode_struct, explain_malformed
 from controller.wire.formats import (
     BrokerLoadData,
     BundleStats,
@@ -143,7 +143,7 @@ def _of_load_report(data: LoadReport, broker: str, cluster: str, limits: WireLim
     hashes = {n: s.topicHashes for n, s in data.bundles.items() if s.topicHashes is not None}
     for name, some in hashes.items():
         if len(some) > limits.topic_hashes_max:
-            path = join_key("bundles", name) + ".topicHashes"
+            path = f'bundles["{name}"].topicHashes'
             detail = f"{len(some)} hashes; allowed are {limits.topic_hashes_max}"
             raise WireError("absurd_value", path, detail)
     return Report(
@@ -192,9 +192,7 @@ def _of_top(data: TopBundlesLoadData, broker: str, limits: WireLimits) -> Report
     return Report("top", broker, bundle_names=names, bundle_stats=stats)
 
 
-def _check_key(
-    data: LoadReport | Heartbeat, broker: str, cluster: str, limits: WireLimits
-) -> None:
+def _check_key(data: LoadReport | Heartbeat, broker: str, cluster: str, limits: WireLimits) -> None:
     for name, said, expected in (
         ("cluster", data.cluster, cluster),
         ("broker", data.broker, broker),
@@ -215,10 +213,18 @@ def _checked_usage(
     data: LocalBrokerData | BrokerLoadData | LoadReport, limits: WireLimits
 ) -> tuple[float, ...]:
     usage: tuple[float, ...] = _usage_pairs(data)
+    if -1 in usage and not isinstance(data, LoadReport):
+        usage = _without_unmeasured(usage)
     if min(usage) < 0 or max(usage) > limits.value_max:
         paths = [f"{r}.{part}" for r in RESOURCES for part in ("usage", "limit")]
         _blame_number(paths, usage, limits.value_max)
     return usage
+
+
+def _without_unmeasured(usage: tuple[float, ...]) -> tuple[float, ...]:
+    """Zeros where Pulsar says usage -1, limit -1: a resource not measured yet, 0 % there too."""
+    pairs = zip(usage[::2], usage[1::2], strict=True)
+    return tuple(chain.from_iterable((0.0, 0.0) if p == (-1, -1) else p for p in pairs))
 
 
 def _checked_totals(
@@ -295,6 +301,8 @@ def _decode(decoder: msgspec.json.Decoder[Any], value: bytes, limits: WireLimits
     try:
         return decode_struct(decoder, value, limits)
     except WireError as error:
+        if error.field == "reportType":
+            raise WireError("unknown_format", "reportType", error.detail) from None
         if error.field is None or "[...]" not in error.field:
             raise
         raise _name_bundle(error, value) from None
@@ -315,9 +323,7 @@ def _name_bundle(error: WireError, value: bytes) -> WireError:
             decoder.decode(row)
         except msgspec.ValidationError as again:
             inner = blame(again)
-            where = join_key(member, name)
-            # A plain name would read `.name`; a bundle is always shown as a key.
-            path = where if where.endswith("]") else f'{member}["{name}"]'
+            path = f'{member}["{name}"]'
             field = f"{path}.{inner.field}" if inner.field else path
             return WireError(inner.reason, field, inner.detail)
     return error
