@@ -171,7 +171,7 @@ records = st.builds(record, st.sampled_from(list(S)), versions, brokers, brokers
 
 
 @given(st.none() | records, st.none() | records, st.sampled_from(["log", "metadata"]))
-@settings(print_blob=True, max_examples=1_500)
+@settings(print_blob=True, deadline=None, max_examples=1_500)
 def test_two_implementations_agree(
     old: ServiceUnitStateData | None, new: ServiceUnitStateData | None, storage: Storage
 ) -> None:
@@ -179,7 +179,7 @@ def test_two_implementations_agree(
 
 
 @given(records, st.sampled_from(list(S)), brokers, brokers, st.sampled_from(["log", "metadata"]))
-@settings(print_blob=True, max_examples=1_500)
+@settings(print_blob=True, deadline=None, max_examples=1_500)
 def test_two_implementations_agree_on_the_next_version(
     old: ServiceUnitStateData,
     state: ServiceUnitState,
@@ -192,7 +192,7 @@ def test_two_implementations_agree_on_the_next_version(
 
 
 @given(records, records)
-@settings(print_blob=True)
+@settings(print_blob=True, deadline=None)
 def test_of_two_writers_at_one_version_the_first_wins(
     old: ServiceUnitStateData, new: ServiceUnitStateData
 ) -> None:

@@ -99,7 +99,7 @@ ALGORITHMS: dict[str, Any] = {
 
 
 @given(boundary_lists, hashes)
-@settings(print_blob=True)
+@settings(print_blob=True, deadline=None)
 def test_lookup_agrees_with_a_linear_scan(boundaries: list[int], topic: int) -> None:
     bundles = bundles_of("t/n", boundaries)
     holders = [i for i, b in enumerate(bundles) if b.range.contains(topic)]
@@ -107,7 +107,7 @@ def test_lookup_agrees_with_a_linear_scan(boundaries: list[int], topic: int) -> 
 
 
 @given(boundary_lists, st.data())
-@settings(print_blob=True)
+@settings(print_blob=True, deadline=None)
 def test_lookup_at_the_boundaries_themselves(boundaries: list[int], data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(boundaries) - 1))
     expected = min(at, len(boundaries) - 2)
@@ -121,7 +121,7 @@ def test_lookup_outside_the_boundaries_is_an_error(topic: int) -> None:
 
 
 @given(ranges, st.data())
-@settings(print_blob=True)
+@settings(print_blob=True, deadline=None)
 def test_children_cover_the_range_exactly(parent: HashRange, data: st.DataObject) -> None:
     if not parent.splittable:
         return
@@ -136,7 +136,7 @@ def test_children_cover_the_range_exactly(parent: HashRange, data: st.DataObject
 
 
 @given(ranges)
-@settings(print_blob=True)
+@settings(print_blob=True, deadline=None)
 def test_midpoint_splits_what_can_be_split(parent: HashRange) -> None:
     middle = range_midpoint(parent.lower, parent.upper)
     if parent.splittable:
@@ -155,7 +155,7 @@ def test_bad_boundaries_are_refused(cuts: list[int]) -> None:
 
 
 @given(st.lists(hashes, max_size=30))
-@settings(print_blob=True)
+@settings(print_blob=True, deadline=None)
 def test_topic_count_boundary_halves_the_topics(topics: list[int]) -> None:
     topics.sort()
     boundary = topic_count_boundary(topics)
@@ -168,7 +168,7 @@ def test_topic_count_boundary_halves_the_topics(topics: list[int]) -> None:
 
 
 @given(st.integers(1, 5_000))
-@settings(print_blob=True, max_examples=30)
+@settings(print_blob=True, deadline=None, max_examples=30)
 def test_equal_boundaries_ascend_and_span_all(n: int) -> None:
     boundaries = equal_boundaries(n)
     assert len(boundaries) == n + 1
@@ -183,7 +183,7 @@ def test_absurd_bundle_counts_are_refused(n: int) -> None:
 
 
 @given(ranges)
-@settings(print_blob=True)
+@settings(print_blob=True, deadline=None)
 def test_names_survive_a_round_trip(parent: HashRange) -> None:
     bundle = Bundle("tenant/ns-1", parent)
     assert Bundle.parse(str(bundle)) == bundle

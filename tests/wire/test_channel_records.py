@@ -39,7 +39,7 @@ data_records = st.builds(
 
 
 @given(data_records)
-@settings(print_blob=True)
+@settings(print_blob=True, deadline=None)
 def test_records_survive_a_round_trip(record: ServiceUnitStateData) -> None:
     assert decode_channel(encode_channel(record)) == record
 
@@ -84,7 +84,7 @@ def test_every_reason_to_reject(change: dict[str, Any], expected: tuple[str, str
 
 
 @given(st.data())
-@settings(print_blob=True)
+@settings(print_blob=True, deadline=None)
 def test_bent_bytes_give_a_record_or_a_wire_error(data: st.DataObject) -> None:
     value = json.dumps({**OWNED, "splitServiceUnitToDestBroker": {RANGE: "b2"}}).encode()
     at = data.draw(st.integers(0, len(value) - 1))

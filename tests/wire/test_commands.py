@@ -92,7 +92,7 @@ def test_a_null_value_is_no_command() -> None:
 
 
 @given(st.sampled_from(sorted(COMMANDS)), st.data())
-@settings(print_blob=True)
+@settings(print_blob=True, deadline=None)
 def test_bent_bytes_give_a_command_or_a_wire_error(name: str, data: st.DataObject) -> None:
     value = encode_command(COMMANDS[name])
     at = data.draw(st.integers(0, len(value) - 1))

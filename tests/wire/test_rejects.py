@@ -62,7 +62,7 @@ def test_text_cut_inside_a_character_stays_text() -> None:
     st.none() | st.text(alphabet=st.characters(), max_size=50),
     st.text(alphabet=st.characters(), max_size=3_000),
 )
-@settings(print_blob=True)
+@settings(print_blob=True, deadline=None)
 def test_any_dead_letter_can_be_written_and_is_small(
     value: bytes | None, key: str | None, reason: str, field: str | None, detail: str
 ) -> None:

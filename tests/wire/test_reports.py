@@ -287,7 +287,7 @@ def mutated(draw: st.DrawFn) -> bytes:
 
 
 @given(mutated())
-@settings(print_blob=True, max_examples=1_000)
+@settings(print_blob=True, deadline=None, max_examples=1_000)
 def test_hostile_records_give_a_report_or_a_wire_error(value: bytes) -> None:
     try:
         report = decode(value)
@@ -307,7 +307,7 @@ def test_hostile_records_give_a_report_or_a_wire_error(value: bytes) -> None:
 
 
 @given(st.binary(max_size=200))
-@settings(print_blob=True)
+@settings(print_blob=True, deadline=None)
 def test_any_bytes_give_a_report_or_a_wire_error(value: bytes) -> None:
     for member in (b"lastStats", b"reportType", b"topBundlesLoadData", b"updatedAt", b""):
         start = b'{"%s":' % member if member else b""
