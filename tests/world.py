@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from controller.channel.conflict import keep_old
 from controller.core.inputs import RawRecord, StepResult
 from controller.core.settings import (
     ActionSettings,
@@ -41,7 +42,7 @@ S = ServiceUnitState
 
 SETTINGS = Settings(
     rounds=RoundSettings(interval_ms=1_000, upkeep_interval_ms=500, settle_ms=100, warmup_ms=1_000),
-    liveness=LivenessSettings(report_ttl_ms=4_000, takeover_after_ms=3_000),
+    liveness=LivenessSettings(report_ttl_ms=4_000, late_after_ms=1_700, takeover_after_ms=3_000),
     actions=ActionSettings(
         bundle_cooldown_ms=5_000, no_return_ms=10_000, in_flight_timeout_ms=5_000
     ),
@@ -63,6 +64,7 @@ class World:
     log: list[RawRecord] = field(default_factory=list)
     results: list[StepResult] = field(default_factory=list)
     owners: dict[str, str] = field(default_factory=dict)
+    table: dict[str, ServiceUnitStateData | None] = field(default_factory=dict)
     silent: set[str] = field(default_factory=set)
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     queue: list[tuple[int, int, Callable[[], None]]] = field(default_factory=list)
@@ -172,6 +174,9 @@ class World:
         """Appends to the channel; the brokers concerned react 30 ms later."""
         value = None if record is None else encode_channel(record)
         self.append(self.settings.channel_topic, bundle, value)
+        if keep_old(self.table.get(bundle), record) is not None:
+            return
+        self.table[bundle] = record
         if record is not None:
             self._obey(bundle, record)
 
@@ -266,7 +271,7 @@ def world(brokers: int = 4, bundles: int = 16, seed: int = 1, **changes: object)
     """A cluster of equal brokers and bundles of random rates, about half full."""
     rng = random.Random(seed)
     names = bundle_names("t/n", bundles)
-    rates = {name: round(rng.paretovariate(1.5) * 1_000.0, 3) for name in names}
+    rates = {name: round(min(rng.paretovariate(1.2), 5.0) * 1_000.0, 3) for name in names}
     capacity = 2.0 * sum(rates.values()) / brokers
     settings = replace(SETTINGS, **changes) if changes else SETTINGS
     return World({f"b{i}": capacity for i in range(brokers)}, rates, settings, seed)

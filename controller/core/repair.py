@@ -33,9 +33,12 @@ def find_orphans(work: Work, now_ms: int, alive: Liveness) -> Ints:
         | ((state == RELEASING) & (gone_source | gone_destination))
         | ((state == SPLITTING) & gone_source)
     )
+    # Stuck needs a live actor: one that is merely silent gets the time that orphans get.
+    actor = np.where(state == ASSIGNING, bundles["destination"], bundles["source"])
     in_flight = np.isin(state, (ASSIGNING, RELEASING, SPLITTING))
+    has_actor = in_flight & np.append(alive.is_live, True)[actor]
     age_ms = now_ms - bundles["since_ms"]
-    stuck = in_flight & ~orphan & (age_ms >= work.settings.actions.in_flight_timeout_ms)
+    stuck = has_actor & ~orphan & (age_ms >= work.settings.actions.in_flight_timeout_ms)
     for name, move in work.state.memory.moves.items():
         if move.seen_ms == 0 and is_in_flight(move):  # a repair of ours is on its way already
             slot = bundles.slots[name]

@@ -46,8 +46,9 @@ class LivenessSettings:
     """When a broker counts as silent, and when as gone."""
 
     report_ttl_ms: int = 180_000  # older load is not acted on: the broker is frozen
+    late_after_ms: int = 10_000  # silent for so long: late; too many late ones are safe mode
     takeover_after_ms: int = 20_000  # no sign of life for so long: its bundles are orphans
-    safe_mode_share: float = 0.5  # more silent brokers than this: suspect the pipeline, not them
+    safe_mode_share: float = 0.5  # more late brokers than this: suspect the pipeline, not them
     forget_after_ms: int = 3_600_000  # a gone broker without bundles leaves the memory
 
 

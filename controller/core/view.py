@@ -48,7 +48,8 @@ def liveness(work: Work, now_ms: int) -> Liveness:
     """Who is live, fresh and cooling at `now_ms`.
 
     Safe mode: of the brokers that still own something or spoke lately, more than
-    `safe_mode_share` are silent.
+    `safe_mode_share` are late. Late comes well before gone, because brokers that fall silent at
+    once do not do so in the same millisecond.
     """
     brokers, settings = work.state.brokers, work.settings
     exists = np.array([bool(name) for name in brokers.names], np.bool_)
@@ -64,10 +65,10 @@ def liveness(work: Work, now_ms: int) -> Liveness:
     serving = work.state.bundles["serving"]
     serves[serving[serving >= 0]] = True
     counted = exists & (is_live | serves)
-    silent = int((counted & ~is_live).sum())
-    is_safe = silent > settings.liveness.safe_mode_share * max(1, int(counted.sum()))
+    late = int((counted & (silent_ms >= settings.liveness.late_after_ms)).sum())
+    is_safe = late > settings.liveness.safe_mode_share * max(1, int(counted.sum()))
     graced = now_ms - work.state.memory.grace_ms < settings.liveness.takeover_after_ms
-    is_gone = exists & ~is_live & (not graced)
+    is_gone = exists & ~is_live & (is_safe or not graced)
     return Liveness(exists, is_live, is_gone, is_fresh, is_cooling, is_safe)
 
 
