@@ -1,0 +1,58 @@
+"""Fault points for the kill tests; off unless BUNDLECTL_FAULT is set, and never set in production.
+
+`BUNDLECTL_FAULT=point:batch` kills the whole process group (driver, JVM) with SIGKILL when that
+batch reaches the point. Points: `start_up` (lease held, query not started; batch is ignored),
+`operator` (in the Python worker, records folded), `state_commit` (Spark writes the state of the
+batch), `before_publish`, `after_publish` (published, not yet committed by Spark).
+The tests start the job in a process group of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+VARIABLE = "BUNDLECTL_FAULT"
+POINTS = ("start_up", "operator", "state_commit", "before_publish", "after_publish")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Where to die. Picklable: the worker that has to kill the driver gets its group."""
+
+    point: str = ""
+    batch: int = -1
+    group: int = 0
+
+    def reach(self, point: str, batch: int) -> None:
+        """Dies here if this is the point and the batch."""
+        if self.group and point == self.point and batch == self.batch:
+            os.killpg(self.group, signal.SIGKILL)
+
+    def watch_state(self, checkpoint: str, batch: int) -> None:
+        """Dies as soon as the state store begins to write the given batch's state."""
+        if not self.group or self.point != "state_commit" or batch != self.batch:
+            return
+        threading.Thread(
+            target=self._await_state, args=(Path(checkpoint), batch + 1), daemon=True
+        ).start()
+
+    def _await_state(self, checkpoint: Path, version: int) -> None:
+        pattern = f"state/0/*/*{version}.delta*"  # the temporary file has a dot before the number
+        while not any(checkpoint.glob(pattern)):
+            pass
+        os.killpg(self.group, signal.SIGKILL)
+
+
+def armed() -> Fault:
+    """The fault that the environment asks for; without one, a fault that never happens."""
+    text = os.environ.get(VARIABLE, "")
+    if not text:
+        return Fault()
+    point, _, batch = text.partition(":")
+    if point not in POINTS or not batch.isdecimal():
+        raise ValueError(f"{VARIABLE} must be point:batch with a point of {', '.join(POINTS)}")
+    return Fault(point, int(batch), os.getpgrp())

@@ -1,0 +1,37 @@
+"""The one switch that ends the job: asked for (signal), or because something failed.
+
+Threads that cannot end the process themselves (lease, ticker, sink) fail it; `streaming.main` waits
+on it. The first failure is the one that is told.
+"""
+
+from __future__ import annotations
+
+import threading
+
+
+class Halt:
+    """Set once; `failure` is None for a clean stop, else the sentence for the operator."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._lock = threading.Lock()
+        self.failure: str | None = None
+
+    def stop(self) -> None:
+        """Asks for a clean stop. Safe in a signal handler: takes no lock."""
+        self._event.set()
+
+    def fail(self, sentence: str) -> None:
+        """Asks for a stop with a non-zero exit; the first sentence stays."""
+        with self._lock:
+            self.failure = self.failure or sentence
+        self._event.set()
+
+    @property
+    def is_set(self) -> bool:
+        """True once the job is to end."""
+        return self._event.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Waits; True if the job is to end."""
+        return self._event.wait(seconds)

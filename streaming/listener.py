@@ -1,0 +1,65 @@
+"""Feeds Spark's progress into the metrics. Runs on Spark's listener thread and must not block."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import structlog
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from streaming.metrics import Metrics
+
+log = structlog.get_logger("streaming.listener")
+
+
+class ProgressListener(StreamingQueryListener):
+    """One per process; logs the life of the query and counts its triggers."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Logs which query began, and with which run."""
+        log.info("query started", query=event.name, query_id=str(event.id), run=str(event.runId))
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        """Counts one trigger; triggers without a batch carry no duration of interest."""
+        progress = event.progress
+        durations = progress.durationMs
+        if "addBatch" not in durations:
+            return
+        self._metrics.trigger(
+            seconds=durations.get("triggerExecution", 0) / 1_000,
+            rows=progress.numInputRows,
+            state_bytes=sum(operator.memoryUsedBytes for operator in progress.stateOperators),
+            lag=sum(_lag(source.endOffset, source.latestOffset) for source in progress.sources),
+        )
+        log.debug(
+            "trigger",
+            batch_id=progress.batchId,
+            rows=progress.numInputRows,
+            durations_ms=dict(durations),
+            observed={name: row.asDict() for name, row in progress.observedMetrics.items()},
+        )
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """An idle query is a healthy one."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """Logs the end."""
+        log.info("query ended", query_id=str(event.id), failed=event.exception is not None)
+
+
+def _lag(end: Any, latest: Any) -> int:
+    """Records between what was read and the end of the log; 0 where Spark does not say."""
+    try:
+        return max(0, json.loads(latest)["sequence"] - json.loads(end)["sequence"])
+    except (TypeError, ValueError, KeyError):
+        return 0

@@ -1,0 +1,168 @@
+"""Publishes what a micro-batch decided: exactly once by effect, or the query fails.
+
+Spark runs a batch again after a crash with the same inputs and state, hence with the same rows.
+All rows of a batch go into the log in one transaction together with a marker (query id, batch id);
+a batch whose marker is there already is not published again. Nothing is chosen here. The one thing
+refused is a channel write that came too late (a controller that catches up must not act on the
+past): the refusal goes back as a `refused` command, hence as input.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+import structlog
+from pyspark.sql import DataFrame, Row
+
+from controller.transport.port import Marker, OutRecord, Transport
+from controller.wire.commands import Refused, encode_command
+from streaming.faults import Fault
+from streaming.lease import LeaseKeeper
+from streaming.metrics import Metrics
+
+log = structlog.get_logger("streaming.sink")
+
+QUERY_ID_WAIT_S = 30.0  # the id is known a moment after start(); the first batch may be earlier
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Where the sink writes."""
+
+    channels: Mapping[str, str]  # cluster -> channel topic
+    commands: str
+    decisions: str
+    dead_letters: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Records of one batch in the order of publishing, with counts for the log line."""
+
+    records: tuple[OutRecord, ...]
+    published: int  # channel records
+    refused: int
+    muted: int  # channel records not published because the job only observes
+
+
+class Sink:
+    """The foreachBatch function. Counts batches; keeps no other state."""
+
+    def __init__(
+        self,
+        open_transport: Callable[[], Transport],
+        keeper: LeaseKeeper,
+        topics: Topics,
+        query_name: str,
+        checkpoint: str,
+        is_acting: bool,
+        metrics: Metrics,
+        clock: Callable[[], int],
+        fault: Fault,
+    ) -> None:
+        self._open = open_transport
+        self._transport: Transport | None = None
+        self._keeper = keeper
+        self._topics = topics
+        self._name = query_name
+        self._checkpoint = checkpoint
+        self._is_acting = is_acting
+        self._metrics = metrics
+        self._clock = clock
+        self._fault = fault
+        self._is_adopting = True  # until the first publish shows whose marker there is
+        self.query_id: Future[str] = Future()
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """Collects once, publishes once, raises on any failure."""
+        started = time.monotonic()
+        frame.sparkSession.sparkContext.setJobDescription(f"{self._name}: decide batch {batch_id}")
+        self._fault.watch_state(self._checkpoint, batch_id)
+        rows = sorted(frame.collect(), key=lambda row: (row.cluster, row.seq))
+        decided = time.monotonic()
+        self._fault.reach("before_publish", batch_id)
+        outcome = self._publish(rows, batch_id)
+        self._fault.reach("after_publish", batch_id)
+        self._metrics.batch(rows, batch_id, outcome is not None)
+        if outcome is not None and outcome.records:
+            log.info(
+                "batch",
+                batch_id=batch_id,
+                channel=outcome.published,
+                refused=outcome.refused,
+                muted=outcome.muted,
+                records=len(outcome.records),
+                decide_ms=round((decided - started) * 1_000),
+                publish_ms=round((time.monotonic() - decided) * 1_000),
+            )
+
+    def close(self) -> None:
+        """Closes the connection."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def _publish(self, rows: Sequence[Row], batch_id: int) -> Outcome | None:
+        """None if this batch was published before."""
+        if self._transport is None:
+            self._transport = self._open()
+        query_id = self.query_id.result(QUERY_ID_WAIT_S)
+        if self._is_adopting and self._is_published(query_id, batch_id):
+            log.info("batch was published before the restart", batch_id=batch_id)
+            return None
+        outcome = plan_records(rows, self._topics, self._clock(), self._is_acting)
+        lease = self._keeper.lease
+        marker = Marker(self._name, query_id, batch_id, lease.epoch)
+        self._transport.publish(outcome.records, marker, lease)
+        self._is_adopting = False
+        self._metrics.published(outcome.published, outcome.refused)
+        return outcome
+
+    def _is_published(self, query_id: str, batch_id: int) -> bool:
+        """Looks at the marker until the first publish; from then on it is our own last batch."""
+        assert self._transport is not None
+        marker = self._transport.marker(self._name)
+        if marker is None:
+            return False
+        if marker.query_id == query_id:
+            return marker.batch_id >= batch_id
+        log.warning(
+            "adopting the channel from another checkpoint; nothing is decided until warm",
+            its_query_id=marker.query_id,
+            its_batch_id=marker.batch_id,
+        )
+        return False
+
+
+def plan_records(rows: Sequence[Row], topics: Topics, now_ms: int, is_acting: bool) -> Outcome:
+    """The records of a batch, in the order of its rows; late channel writes become refusals."""
+    records: list[OutRecord] = []
+    published = refused = muted = 0
+    for row in rows:
+        value = None if row.value is None else bytes(row.value)
+        if row.topic_kind == "channel" and not is_acting:
+            muted += 1
+        elif row.topic_kind == "channel" and row.valid_until_ms < now_ms:
+            records.append(_refusal(row, topics.commands))
+            refused += 1
+        elif row.topic_kind == "channel":
+            records.append(OutRecord(topics.channels[row.cluster], row.key, value))
+            published += 1
+        elif row.topic_kind == "decision":
+            records.append(OutRecord(topics.decisions, row.cluster, value))
+        elif row.topic_kind == "reject":
+            records.append(OutRecord(topics.dead_letters, row.key, value))
+    return Outcome(tuple(records), published, refused, muted)
+
+
+def _refusal(row: Row, topic: str) -> OutRecord:
+    command = Refused(
+        bundle=row.key,
+        versionId=row.version,
+        decisionId=row.decision_id,
+        reason="expired",
+        who="sink",
+    )
+    return OutRecord(topic, f"{row.cluster}/_sink", encode_command(command))
