@@ -5,8 +5,9 @@ Rules:
 1. The channel decides. Records are folded by the conflict rule; a record that lost changes
    nothing. After each event the bundles it touched are compared with what their records say,
    and the difference becomes actions, so a missed moment is made up for at the next one.
-2. A bundle is served only when this broker's own Owned record was read back as accepted. A
-   take-over (forced, or a version that skipped one) waits `takeover_grace_ms` first, so that an
+2. A bundle is served only when this broker's own Owned record was read back as accepted. After
+   a record that did not wait for the old owner (forced, a skipped version, the tombstone of an
+   active bundle) nobody does anything new with the bundle for `takeover_grace_ms`, so that an
    old owner that can poll has stopped.
 3. Any record that does not leave the bundle to this broker ends serving at once; the next
    record (Assigning or Free) is written only after the close.
@@ -81,7 +82,7 @@ def _timer(turn: Turn) -> None:
     if turn.is_lease_over():
         _fence(turn)
         return
-    turn.touch(bundle for bundle, at in turn.wait_until_ms.items() if at <= turn.now_ms)
+    turn.touch_due()
     turn.reconcile()
     _signs_of_life(turn)
 

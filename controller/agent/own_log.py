@@ -46,9 +46,7 @@ class OwnLog:
         self._clock = clock
         self._lock = threading.Lock()
 
-    def write(
-        self, event: str, bundle: str | None = None, load_ratio: float | None = None
-    ) -> None:
+    def write(self, event: str, bundle: str | None = None, load_ratio: float | None = None) -> None:
         """Appends one line; the line is with the operating system when this returns."""
         with self._lock:
             line = OwnLine(round(self._clock(), 3), self._broker, event, bundle, load_ratio)

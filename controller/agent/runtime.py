@@ -229,9 +229,7 @@ class AgentRuntime:
             case ev.Acquire(bundle):
                 self._done.put(ev.Acquired(bundle, _error_of(self._port.acquire, bundle)))
             case ev.Split(bundle, children):
-                self._done.put(
-                    ev.SplitDone(bundle, _error_of(self._port.split, bundle, children))
-                )
+                self._done.put(ev.SplitDone(bundle, _error_of(self._port.split, bundle, children)))
             case ev.Release(bundle):
                 self._pool.submit(self._release, bundle)
             case ev.Fence():
@@ -260,9 +258,7 @@ class AgentRuntime:
 
     def _heartbeat(self, sequence: int) -> None:
         cluster, broker = self.state.cluster, self.state.broker
-        beat = Heartbeat(
-            cluster=cluster, broker=broker, sequence=sequence, timestamp=self._wall()
-        )
+        beat = Heartbeat(cluster=cluster, broker=broker, sequence=sequence, timestamp=self._wall())
         self._queue_report(encode_heartbeat(beat))
 
     def _report(self, sequence: int) -> None:

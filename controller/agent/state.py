@@ -49,8 +49,9 @@ class AgentState:
 
     `table` is the fold of the whole channel; `phases` is what the broker does; `published`
     holds the version written per bundle until it is read back, so that nothing is written
-    twice; `wait_until_ms` holds bundles that must not be touched before a time (take-over
-    grace, retry); `splits` holds parents that this broker is splitting with their children.
+    twice; `wait_until_ms` holds bundles with a failed operation until it is tried again;
+    `grace_until_ms` holds bundles that were taken over from an owner who may still serve;
+    `splits` holds parents that this broker is splitting with their children.
     """
 
     cluster: str
@@ -59,6 +60,7 @@ class AgentState:
     phases: Mapping[str, Phase] = field(default_factory=dict)
     published: Mapping[str, int] = field(default_factory=dict)
     wait_until_ms: Mapping[str, int] = field(default_factory=dict)
+    grace_until_ms: Mapping[str, int] = field(default_factory=dict)
     splits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     polled_ms: int | None = None  # start of the last successful poll
     is_caught_up: bool = False  # the channel was read to its end since the start or the fence

@@ -20,6 +20,8 @@ from controller.agent.events import (
 )
 from controller.agent.state import AgentSettings, AgentState, Phase
 from controller.channel.conflict import keep_old, next_version
+from controller.channel.states import ACTIVE
+from controller.model.bundles import BundleNameError, split_name
 from controller.wire.channel import ServiceUnitState, ServiceUnitStateData, decode_channel
 from controller.wire.rejects import WireError
 
@@ -38,6 +40,7 @@ class Turn:
         self.phases: dict[str, Phase] = dict(state.phases)
         self.published: dict[str, int] = dict(state.published)
         self.wait_until_ms: dict[str, int] = dict(state.wait_until_ms)
+        self.grace_until_ms: dict[str, int] = dict(state.grace_until_ms)
         self.splits: dict[str, tuple[str, ...]] = dict(state.splits)
         self.polled_ms = state.polled_ms
         self.is_caught_up = state.is_caught_up
@@ -58,6 +61,7 @@ class Turn:
             phases=self.phases,
             published=self.published,
             wait_until_ms=self.wait_until_ms,
+            grace_until_ms=self.grace_until_ms,
             splits=self.splits,
             polled_ms=self.polled_ms,
             is_caught_up=self.is_caught_up,
@@ -93,8 +97,9 @@ class Turn:
     def fold(self, record: ChannelRecord) -> None:
         """Applies one channel record by the conflict rule."""
         try:
+            split_name(record.key)
             new = decode_channel(record.value)
-        except WireError:
+        except (WireError, BundleNameError):
             self.count(unreadable=1)
             return
         old = self.table.get(record.key)
@@ -107,12 +112,12 @@ class Turn:
         if new is None or new.versionId >= self.published.get(record.key, 0):
             self.published.pop(record.key, None)
         self.wait_until_ms.pop(record.key, None)
+        self._note_takeover(record.key, old, new)
         if new is None:
             self.table.pop(record.key, None)
         else:
             self.table[record.key] = new
             self._note_split(record.key, new)
-            self._note_takeover(record.key, old, new)
         self.forget_split(record.key)
 
     def _note_split(self, bundle: str, new: ServiceUnitStateData) -> None:
@@ -120,21 +125,26 @@ class Turn:
             self.splits[bundle] = children_of(bundle, new)
 
     def _note_takeover(
-        self, bundle: str, old: ServiceUnitStateData | None, new: ServiceUnitStateData
+        self,
+        bundle: str,
+        old: ServiceUnitStateData | None,
+        new: ServiceUnitStateData | None,
     ) -> None:
-        """Rule 2 of the core: an old owner may still be about to read what ends its service."""
-        if not self._owns(new) or self.phases.get(bundle, Phase.CLOSING) != Phase.CLOSING:
-            return
-        skipped = old is not None and new.versionId != next_version(old)
-        if new.force or skipped or self._is_child_of_takeover(bundle):
-            self.wait_until_ms[bundle] = self.now_ms + self.settings.takeover_grace_ms
+        """A record that did not wait for the old owner starts the grace, whoever it names.
 
-    def _is_child_of_takeover(self, bundle: str) -> bool:
-        """True when the parent's split was taken over: its old owner may still serve it."""
-        return any(
-            parent in self.table and self.table[parent].force and parent not in self.phases
-            for parent in self._parents(bundle)
-        )
+        The next records may follow at once and in order (a transfer, a split, an assignment),
+        so the grace belongs to the bundle and outlives the record that started it.
+        """
+        if self.phases.get(bundle, Phase.CLOSING) != Phase.CLOSING:
+            return  # this broker itself is the old owner
+        if old is None:
+            is_takeover = new is not None and new.force
+        elif new is None:
+            is_takeover = old.state in ACTIVE
+        else:
+            is_takeover = new.force or new.versionId != next_version(old)
+        if is_takeover:
+            self.grace_until_ms[bundle] = self.now_ms + self.settings.takeover_grace_ms
 
     def forget_split(self, bundle: str) -> None:
         """Drops a split that is no longer ours, unless the broker still works on the parent."""
@@ -164,13 +174,24 @@ class Turn:
                     self._obey(bundle, self.table.get(bundle))
 
     def _is_free_to_act(self, bundle: str) -> bool:
-        """No operation is running for the bundle, and no wait is left."""
-        if self.phases.get(bundle) not in IDLE_PHASES:
-            return False
-        if self.now_ms < self.wait_until_ms.get(bundle, self.now_ms):
+        """No operation is running for the bundle or its parent, and no wait is left."""
+        if any(parent in self.phases for parent in self._parents(bundle)):
+            return False  # still served as part of its parent, whose end touches it again
+        phase = self.phases.get(bundle)
+        if phase not in IDLE_PHASES or self.now_ms < self.wait_until_ms.get(bundle, 0):
             return False
         self.wait_until_ms.pop(bundle, None)
+        # The grace never keeps a broker from closing; it holds back all that comes after.
+        if phase is None and self.now_ms < self.grace_until_ms.get(bundle, 0):
+            return False
+        if self.now_ms >= self.grace_until_ms.get(bundle, self.now_ms):
+            self.grace_until_ms.pop(bundle, None)
         return True
+
+    def touch_due(self) -> None:
+        """Marks the bundles whose retry or grace is due."""
+        for waits in (self.wait_until_ms, self.grace_until_ms):
+            self.touch(bundle for bundle, at in waits.items() if at <= self.now_ms)
 
     def _obey(self, bundle: str, record: ServiceUnitStateData | None) -> None:
         if record is not None and self._owns(record):
@@ -186,15 +207,13 @@ class Turn:
     def _open(self, bundle: str) -> None:
         if bundle in self.phases:
             return
-        if any(parent in self.phases for parent in self._parents(bundle)):
-            return  # still served as part of its parent; the end of the split touches it again
         self.phases[bundle] = Phase.OPENING
         self.act(Acquire(bundle))
 
     def _split(self, bundle: str, record: ServiceUnitStateData) -> None:
         """Children first, then the hand-over, then the end of the parent (pulsar.md 6.6)."""
         children = self.splits[bundle]
-        lacking = [child for child in children if child not in self.table]
+        lacking = [child for child in children if not self._is_known(child)]
         for child in lacking:
             self._publish(
                 child,
@@ -213,6 +232,22 @@ class Turn:
             self.act(Split(bundle, children))
             return
         self._follow(bundle, record, ServiceUnitState.Deleted, record.dstBroker)
+
+    def _is_known(self, child: str) -> bool:
+        """The channel holds a record of the child, or of parts of it that were split since.
+
+        The second case is a Splitting record forced upon a split that had long been carried
+        out: writing the child again would lay it over its own children.
+        """
+        if child in self.table:
+            return True
+        namespace, lower, upper = split_name(child)
+        for name in self.table:
+            if name.startswith(namespace):
+                other, at, end = split_name(name)
+                if other == namespace and lower <= at and end <= upper:
+                    return True
+        return False
 
     def _answer(self, bundle: str, record: ServiceUnitStateData) -> None:
         """The record this broker owes the channel for a bundle that it does not serve."""

@@ -19,9 +19,7 @@ CHECK_INTERVAL_MIN_MS = 5
 class LeaseWatchdog:
     """Calls `fence` once when the deadline passes; `watch` sets a new one."""
 
-    def __init__(
-        self, fence: Callable[[], None], clock: Callable[[], int], lease_ms: int
-    ) -> None:
+    def __init__(self, fence: Callable[[], None], clock: Callable[[], int], lease_ms: int) -> None:
         self._fence = fence
         self._clock = clock
         self._lease_ms = lease_ms

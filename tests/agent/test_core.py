@@ -175,6 +175,27 @@ def test_only_children_without_a_record_are_written() -> None:
     assert agent.read((PARENT, splitting)) == [Publish(HIGH, data("Owned", 1, ME))]
 
 
+def test_a_child_is_not_given_away_while_it_is_served_as_part_of_its_parent() -> None:
+    agent = Driven()
+    agent.serve()
+    splitting = data("Splitting", 3, None, ME, children=CHILDREN)
+    away = data("Releasing", 2, OTHER, ME)
+    agent.read((PARENT, splitting))
+    assert agent.read((LOW, data("Owned", 1, ME)), (LOW, away)) == []
+    assert agent.read((HIGH, data("Owned", 1, ME))) == [Split(PARENT, (LOW, HIGH))]
+    actions = agent.feed(SplitDone(PARENT))
+    assert Release(LOW) in actions and Publish(LOW, data("Assigning", 3, OTHER, ME)) not in actions
+
+
+def test_a_split_forced_upon_a_broker_that_has_long_done_it_writes_no_child_twice() -> None:
+    agent = Driven()
+    grandchildren = ("t/ns/0x00000000_0x20000000", "t/ns/0x20000000_0x40000000")
+    agent.read(*((name, data("Owned", 1, ME)) for name in (*grandchildren, HIGH)))
+    agent.read((PARENT, data("Splitting", 4, None, ME, children=CHILDREN, force=True)))
+    agent.now_ms += 500
+    assert Publish(PARENT, data("Deleted", 5, None, ME)) in agent.feed(Timer())
+
+
 def test_a_failed_split_keeps_serving_the_parent_and_is_tried_again() -> None:
     agent = Driven()
     agent.serve()
@@ -187,18 +208,39 @@ def test_a_failed_split_keeps_serving_the_parent_and_is_tried_again() -> None:
     assert Split(PARENT, (LOW, HIGH)) in agent.feed(Timer())
 
 
-def test_a_split_taken_over_waits_the_grace_before_it_serves_the_children() -> None:
+def test_a_split_taken_over_waits_the_grace_before_it_begins() -> None:
     agent = Driven()
     owned = data("Owned", 1, ME)
     agent.read((PARENT, data("Owned", 1, OTHER)))
-    splitting = data("Splitting", 3, OTHER, ME, children=CHILDREN, force=True)
-    assert agent.read((PARENT, splitting)) == [Publish(LOW, owned), Publish(HIGH, owned)]
-    assert agent.read((LOW, owned), (HIGH, owned)) == [
-        Publish(PARENT, data("Deleted", 4, OTHER, ME))
-    ]
+    assert (
+        agent.read((PARENT, data("Splitting", 2, OTHER, ME, children=CHILDREN, force=True))) == []
+    )
     agent.now_ms += 500
     actions = agent.feed(Timer())
-    assert Acquire(LOW) in actions and Acquire(HIGH) in actions
+    assert Publish(LOW, owned) in actions and Publish(HIGH, owned) in actions
+    assert agent.read((LOW, owned), (HIGH, owned)) == [
+        Acquire(LOW),
+        Publish(PARENT, data("Deleted", 3, OTHER, ME)),
+        Acquire(HIGH),
+    ]
+
+
+def test_the_grace_outlives_the_record_that_started_it() -> None:
+    agent = Driven()
+    agent.read((PARENT, data("Owned", 7, ME, OTHER, force=True)))
+    assert agent.read((PARENT, data("Releasing", 8, OTHER, ME))) == []
+    agent.now_ms += 500
+    assert Publish(PARENT, data("Assigning", 9, OTHER, ME)) in agent.feed(Timer())
+
+
+def test_an_assignment_right_after_a_forced_free_or_a_tombstone_waits_the_grace() -> None:
+    for record, version in ((data("Free", 8, None, OTHER, force=True), 9), (None, 1)):
+        agent = Driven()
+        agent.read((PARENT, data("Owned", 7, OTHER)))
+        agent.read((PARENT, record))
+        assert agent.read((PARENT, data("Assigning", version, ME))) == []
+        agent.now_ms += 500
+        assert Publish(PARENT, data("Owned", version + 1, ME)) in agent.feed(Timer())
 
 
 def test_a_restarted_agent_acts_on_all_that_the_channel_says_about_it() -> None:
