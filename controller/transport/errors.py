@@ -1,0 +1,63 @@
+"""What can go wrong in a transport; each message names the file, the cause and the remedy.
+
+TransportError
+├── BusyError            others kept the store locked for too long
+├── DiskFullError        no room; nothing was written
+├── CorruptError         torn, damaged, or not a log at all
+├── NotWritableError     read-only file or folder
+├── SchemaError          made by a newer program
+├── ClosedError          used after close
+├── UnknownTopicError
+├── FencedError          another holder has the lease; nothing was written
+└── LeaseHeldError       another holder has it, for so long
+"""
+
+from __future__ import annotations
+
+
+class TransportError(Exception):
+    """Something that the caller may retry, report or die of, but not ignore."""
+
+
+class BusyError(TransportError):
+    """Others kept the store locked for too long; nothing was written."""
+
+
+class DiskFullError(TransportError):
+    """No room for the write; nothing of it was written, what was acknowledged is there."""
+
+
+class CorruptError(TransportError):
+    """The file is torn, damaged, or not a log."""
+
+
+class NotWritableError(TransportError):
+    """The file or its folder cannot be written."""
+
+
+class SchemaError(TransportError):
+    """The file was made by a newer program."""
+
+
+class ClosedError(TransportError):
+    """The transport was closed."""
+
+
+class UnknownTopicError(TransportError):
+    """The topic or partition does not exist."""
+
+
+class FencedError(TransportError):
+    """The writer's lease is no longer its own; nothing was written."""
+
+
+class LeaseHeldError(TransportError):
+    """Somebody else holds the lease."""
+
+    def __init__(self, name: str, holder: str, remaining_ms: int) -> None:
+        super().__init__(
+            f"lease {name} is held by {holder} for another {remaining_ms} ms; "
+            "stop that controller, or wait until its lease runs out"
+        )
+        self.holder = holder
+        self.remaining_ms = remaining_ms

@@ -1,0 +1,117 @@
+"""The port: what a transport must do. Embedded, Kafka and Pulsar are adapters of it.
+
+Contract: a record has one place (topic, partition, offset); offsets of a partition grow by one;
+ingest time is assigned by the transport and never goes back within a partition; a batch is
+visible as a whole or not at all; what was acknowledged is not lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from zlib import crc32
+
+Headers = tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OutRecord:
+    """A record to append; value None is a tombstone."""
+
+    topic: str
+    key: str | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """A record as it was read."""
+
+    sequence: int  # order of append over all topics
+    topic: str
+    partition: int
+    offset: int
+    key: str | None
+    value: bytes | None
+    headers: Headers
+    ingest_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """What a sink has published last: written in the same transaction as the batch."""
+
+    name: str  # of the query
+    query_id: str  # of the checkpoint
+    batch_id: int
+    epoch: int  # of the lease that it was written under
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to publish under a name, until it runs out or is taken over."""
+
+    name: str
+    holder: str
+    epoch: int  # grows with every acquisition
+    expires_ms: int
+
+
+class Transport(Protocol):
+    """All methods raise `TransportError`s. Not thread safe: one instance for each thread."""
+
+    def append(self, records: Sequence[OutRecord]) -> list[tuple[int, int]]:
+        """Appends all or nothing; returns (partition, offset) of each."""
+        ...
+
+    def publish(self, records: Sequence[OutRecord], marker: Marker, lease: Lease) -> None:
+        """Appends all records and stores the marker, atomically, if the lease still holds.
+
+        Raises `FencedError`, and writes nothing, if it does not.
+        """
+        ...
+
+    def read(self, topic: str, partition: int, offset: int, limit: int) -> list[LogRecord]:
+        """Up to `limit` records of a partition from `offset` on, in order."""
+        ...
+
+    def end_offsets(self, topic: str) -> dict[int, int]:
+        """The offset after the last record, by partition."""
+        ...
+
+    def marker(self, name: str) -> Marker | None:
+        """The last marker under a name."""
+        ...
+
+    def acquire_lease(self, name: str, holder: str, ttl_ms: int) -> Lease:
+        """Takes a lease that is free or has run out; raises `LeaseHeldError`."""
+        ...
+
+    def renew_lease(self, lease: Lease, ttl_ms: int | None = None) -> Lease:
+        """Prolongs a lease by its own time again, or by `ttl_ms`; raises `FencedError`."""
+        ...
+
+    def release_lease(self, lease: Lease) -> None:
+        """Gives a lease up; does nothing if it is no longer its own."""
+        ...
+
+    def create_topic(
+        self, name: str, partitions: int, cleanup: str = "delete", retention_ms: int | None = None
+    ) -> None:
+        """Creates a topic; the same one again is fine, another number of partitions is not."""
+        ...
+
+    def topics(self) -> dict[str, int]:
+        """Number of partitions by topic."""
+        ...
+
+    def close(self) -> None:
+        """Gives up all resources; later calls raise `ClosedError`."""
+        ...
+
+
+def partition_of(key: str | None, partitions: int) -> int:
+    """The partition of a key: CRC-32 of it; records without a key go to the first."""
+    return 0 if key is None else crc32(key.encode()) % partitions
