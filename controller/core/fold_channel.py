@@ -28,7 +28,7 @@ def fold_channel(work: Work, record: RawRecord) -> None:
     """One record of the cluster's channel topic; raises `WireError` for what is unreadable."""
     if record.key is None:
         raise WireError("missing_field", "key", "a channel record needs the bundle as its key")
-    new = decode_channel(record.value)
+    new = decode_channel(record.value, work.settings.limits)
     slot = work.state.bundles.slots.get(record.key)
     if slot is None:
         if new is None:

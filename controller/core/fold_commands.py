@@ -33,7 +33,7 @@ from controller.wire.commands import (
 
 def fold_command(work: Work, record: RawRecord) -> None:
     """One record of the command topic; raises `WireError` for what is unreadable."""
-    command = decode_command(record.value)
+    command = decode_command(record.value, work.settings.limits)
     if type(command) is not Assign:
         work.desk = None
     HANDLERS[type(command)](work, command, record.ingest_ms)

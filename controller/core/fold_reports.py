@@ -58,11 +58,9 @@ def broker_of(key: str | None) -> str:
 
 def _bundle_slots(work: Work, report: Report) -> Ints:
     known = work.state.bundles.slots
-    slots = [known.get(name, -1) for name in report.bundle_names]
-    if -1 in slots:
-        for at, name in enumerate(report.bundle_names):
-            if slots[at] < 0:
-                slots[at] = work.bundle(name)
+    slots = list(map(known.get, report.bundle_names))
+    if None in slots:
+        slots = [work.bundle(name) for name in report.bundle_names]
     return np.array(slots, np.int64)
 
 

@@ -107,8 +107,14 @@ def test_a_bundle_that_grew_too_big_is_split_and_the_children_are_owned() -> Non
 
 
 def test_a_namespace_at_its_cap_is_not_split_and_says_so() -> None:
-    w = serving(world(bundles=8, thresholds=ThresholdSplitParams(
-        rate_max=50_000.0, hit_count=2, namespace_bundles_max=8)))
+    w = serving(
+        world(
+            bundles=8,
+            thresholds=ThresholdSplitParams(
+                rate_max=50_000.0, hit_count=2, namespace_bundles_max=8
+            ),
+        )
+    )
     w.bundles[sorted(w.bundles)[3]] = 70_000.0
     w.run(4_000)
 
