@@ -153,9 +153,7 @@ class SimulatedBroker:
         return BrokerLoad(
             cpu=ResourceUsage(round(min(busy, 1.0) * cores_limit, 3), cores_limit),
             memory=ResourceUsage(0.3 * capacity.memory_mb + 0.5 * topics, capacity.memory_mb),
-            direct_memory=ResourceUsage(
-                0.1 * capacity.direct_memory_mb, capacity.direct_memory_mb
-            ),
+            direct_memory=ResourceUsage(0.1 * capacity.direct_memory_mb, capacity.direct_memory_mb),
             bandwidth_in=_bandwidth(bytes_in, capacity),
             bandwidth_out=_bandwidth(bytes_out, capacity),
             bundles={name: _stats(load, at) for at, name in enumerate(bundles)},

@@ -1,0 +1,137 @@
+"""One simulated broker as a process of its own: agent runtime, simulated broker, own log.
+
+`python -m controller.sim.process SPEC.json` runs what a `ProcessSpec` says until SIGTERM or
+Ctrl-C; `bundlectl agent --simulated` and the demo come through here. Exit status 0 after a
+clean stop, 1 when the log cannot be opened.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from controller.agent.own_log import OwnLog, wall_ms
+from controller.agent.runtime import AgentRuntime, RuntimeSettings
+from controller.agent.state import AgentSettings
+from controller.sim.broker import Capacity, SimulatedBroker
+from controller.sim.workload import Workload, WorkloadSpec
+from controller.transport.embedded import EmbeddedLog
+from controller.transport.errors import TransportError
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSpec:
+    """All that a simulated broker needs to know; written to a file by who starts it."""
+
+    log_path: str
+    cluster: str
+    broker: str
+    own_log: str
+    start_file: str | None = None  # holds the start of the workload's time, once it has begun
+    durability: str = "process"
+    busy_wait_ms: int = 2_000  # well below the lease
+    agent: AgentSettings = field(default_factory=AgentSettings)
+    runtime: RuntimeSettings = field(default_factory=RuntimeSettings)
+    capacity: Capacity = field(default_factory=Capacity)
+    workload: WorkloadSpec = field(default_factory=WorkloadSpec)
+
+
+class WorkloadTime:
+    """Milliseconds since the start of the workload, the same in all processes.
+
+    The start stands in a small file (wall ms since 1970) that somebody writes when the run
+    begins; before that the time stands at 0. Without a file, the process's own start counts.
+    """
+
+    def __init__(self, start_file: Path | None, clock: Callable[[], float] = wall_ms) -> None:
+        self._start_file = start_file
+        self._clock = clock
+        self._started_ms: float | None = clock() if start_file is None else None
+
+    def elapsed_ms(self) -> float:
+        """See the class text."""
+        if self._started_ms is None:
+            self._started_ms = self._read()
+        return 0.0 if self._started_ms is None else max(self._clock() - self._started_ms, 0.0)
+
+    def _read(self) -> float | None:
+        assert self._start_file is not None
+        try:
+            return float(self._start_file.read_text())
+        except (FileNotFoundError, ValueError):  # not there yet, or half written
+            return None
+
+
+def run_simulated(spec: ProcessSpec, stop: threading.Event) -> int:
+    """Serves as `spec` says until `stop` is set; the exit status."""
+    try:
+        transport = EmbeddedLog(
+            spec.log_path, durability=spec.durability, busy_wait_ms=spec.busy_wait_ms
+        )
+    except TransportError as error:
+        print(f"agent {spec.broker}: {error}", file=sys.stderr)
+        return 1
+    own_log = OwnLog(Path(spec.own_log), spec.broker)
+    start_file = None if spec.start_file is None else Path(spec.start_file)
+    time = WorkloadTime(start_file)
+    broker = SimulatedBroker(Workload(spec.workload), spec.capacity, own_log, time.elapsed_ms)
+    runtime = AgentRuntime(spec.cluster, spec.broker, broker, transport, spec.agent, spec.runtime)
+    try:
+        runtime.run(stop)
+    finally:
+        transport.close()
+        own_log.close()
+    return 0
+
+
+def run_until_signal(spec: ProcessSpec) -> int:
+    """`run_simulated` until SIGTERM or Ctrl-C."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: stop.set())
+    return run_simulated(spec, stop)
+
+
+def read_spec(path: Path) -> ProcessSpec:
+    """A spec from its file; raises `msgspec.ValidationError` naming the field."""
+    return msgspec.json.decode(path.read_bytes(), type=ProcessSpec)
+
+
+def write_spec(spec: ProcessSpec, path: Path) -> None:
+    """Writes a spec for `python -m controller.sim.process`."""
+    path.write_bytes(msgspec.json.encode(spec))
+
+
+def configure_logs() -> None:
+    """One line of key=value per event on stderr, in UTC."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Entry of the process."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if len(given) != 1:
+        print("usage: python -m controller.sim.process SPEC.json", file=sys.stderr)
+        return 2
+    configure_logs()
+    return run_until_signal(read_spec(Path(given[0])))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
