@@ -45,7 +45,9 @@ def make_view(
     lower = np.arange(len(bundles), dtype=np.int64) * width
 
     def total(given: Mapping[str, float] | None, values: list[float]) -> np.ndarray:
-        sums = {n: sum(v for v, b in zip(values, bundles, strict=True) if b.owner == n) for n in names}
+        sums = {
+            n: sum(v for v, b in zip(values, bundles, strict=True) if b.owner == n) for n in names
+        }
         return np.array([(given or {}).get(n, sums[n]) for n in names], np.float64)
 
     loads = np.array([points[n] / 100.0 for n in names], np.float64)

@@ -8,6 +8,7 @@ brokers here are a second, deliberately simple implementation of the agent's rul
 from __future__ import annotations
 
 import heapq
+import itertools
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -264,7 +265,7 @@ def replace_state(record: ServiceUnitStateData, state: S, ms: int) -> ServiceUni
 def bundle_names(namespace: str, count: int) -> list[str]:
     width = (1 << 32) // count
     edges = [k * width for k in range(count)] + [0xFFFFFFFF]
-    return [f"{namespace}/0x{a:08x}_0x{b:08x}" for a, b in zip(edges, edges[1:], strict=False)]
+    return [f"{namespace}/0x{a:08x}_0x{b:08x}" for a, b in itertools.pairwise(edges)]
 
 
 def world(brokers: int = 4, bundles: int = 16, seed: int = 1, **changes: object) -> World:

@@ -73,14 +73,18 @@ class Interpreter:
         view = make_view(points, bundles, frozen=self.frozen)
         plan = AvgShed(self.params).shed(view, self.memory)
         self.memory = plan.memory
-        parts = [f"{self.round:2d}: low {_hits(plan.memory, 'low')}, high {_hits(plan.memory, 'high')}"]
+        parts = [
+            f"{self.round:2d}: low {_hits(plan.memory, 'low')}, high {_hits(plan.memory, 'high')}"
+        ]
         for t in plan.transfers:
             parts.append(
                 f"    move {view.broker_names[t.source]}#{numbers[t.bundle]} -> "
                 f"{view.broker_names[t.destination]}"
             )
         for v in plan.verdicts:
-            inputs = " ".join(f"{k}={x:g}" if isinstance(x, float) else f"{k}={x}" for k, x in v.inputs)
+            inputs = " ".join(
+                f"{k}={x:g}" if isinstance(x, float) else f"{k}={x}" for k, x in v.inputs
+            )
             parts.append(f"    no {v.subject}: {v.reason.label} ({inputs})")
         return "\n".join(parts)
 
