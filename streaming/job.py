@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -20,8 +19,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from controller.transport.embedded import EmbeddedLog
-from controller.transport.port import Transport
-from streaming.faults import armed
+from controller.transport.errors import TransportError
+from streaming.checkpoint import CheckpointError, check_against_log, read_facts
+from streaming.faults import Fault, armed
 from streaming.halt import Halt
 from streaming.lease import LeaseKeeper
 from streaming.listener import ProgressListener
@@ -45,32 +45,168 @@ class JobError(Exception):
 
 def run(plan: JobPlan, halt: Halt) -> None:
     """Runs until `halt` is set or the query fails; raises `JobError` with one sentence."""
-    metrics = Metrics()
-    with ExitStack() as stack:
-        transport = open_log(plan)
-        stack.callback(transport.close)
-        keeper = LeaseKeeper(lambda: EmbeddedLog(plan.log_path), plan.name, _holder(),
-                             plan.lease_ttl_ms)
-        if not keeper.acquire(transport, halt, plan.lease_wait_ms):
-            return
-        stack.callback(keeper.release, transport)
-        keeper.keep(halt)
-        check_marker(plan, transport)
-        fault = armed()
-        fault.reach("start_up", fault.batch)
-        spark = stack.enter_context(_session(plan))
-        sink = _sink(plan, keeper, metrics, fault)
-        stack.callback(sink.close)
-        spark.streams.addListener(ProgressListener(metrics))
-        query = _start(spark, plan, fault, sink)
-        stack.callback(_stop_query, query)
-        web = _web(plan, metrics, query, keeper, halt)
-        stack.callback(web.stop)
-        ticker = _ticker(plan, halt)
-        ticker.start()
-        stack.callback(ticker.stop)
-        log.info("running", query=plan.name, clusters=sorted(plan.clusters), http_port=web.port)
-        _watch(query, halt)
-        log.info("stopping", failure=halt.failure)
+    try:
+        with ExitStack() as stack:
+            _run(plan, halt, stack)
+    except (TransportError, CheckpointError, OSError) as error:
+        raise JobError(f"the job cannot run: {error}") from error
     if halt.failure is not None:
         raise JobError(halt.failure)
+
+
+def _run(plan: JobPlan, halt: Halt, stack: ExitStack) -> None:
+    metrics = Metrics()
+    transport = _open_log(plan)
+    stack.callback(transport.close)
+    keeper = LeaseKeeper(lambda: _open_log(plan), plan.name, _holder(), plan.lease_ttl_ms)
+    if not keeper.acquire(transport, halt, plan.lease_wait_ms):
+        return
+    stack.callback(keeper.release, transport)
+    keeper.keep(halt)
+    create_topics(plan, transport)
+    check_start(plan, transport)
+    fault = armed()
+    fault.reach("start_up", fault.batch)
+    spark = stack.enter_context(_session(plan))
+    sink = _sink(plan, keeper, metrics, fault)
+    stack.callback(sink.close)
+    spark.streams.addListener(ProgressListener(metrics))
+    query = start_query(spark, plan, fault, sink)
+    sink.query_id.set_result(str(query.id))
+    stack.callback(_stop_query, query)
+    ticker = _ticker(plan, halt)
+    ticker.start()
+    stack.callback(ticker.stop)
+    web = _web(plan, metrics, query, keeper)
+    stack.callback(web.stop)
+    log.info("running", query=plan.name, clusters=sorted(plan.clusters), http_port=web.port)
+    _watch(query, halt)
+    log.info("stopping", failure=halt.failure)
+
+
+def create_topics(plan: JobPlan, log_file: EmbeddedLog) -> None:
+    """Creates the topics that are missing; those that exist keep their partitions."""
+    present = set(log_file.topics())
+    wanted = {topic: (4, "delete") for topic in plan.report_topics}
+    wanted |= {topic: (1, "compact") for topic in plan.channels.values()}
+    for topic in (plan.commands_topic, plan.decisions_topic, plan.dead_letters_topic):
+        wanted[topic] = (1, "delete")
+    for topic, (partitions, cleanup) in sorted(wanted.items()):
+        if topic not in present:
+            log_file.create_topic(topic, partitions, cleanup)
+
+
+def check_start(plan: JobPlan, log_file: EmbeddedLog) -> None:
+    """Refuses a checkpoint of another log, and adopting where it is not wanted."""
+    facts = read_facts(plan.checkpoint)
+    if facts is not None:
+        check_against_log(facts, log_file.end_sequence(), plan.log_path)
+        if facts.shuffle_partitions not in (None, plan.shuffle_partitions):
+            log.warning(
+                "the checkpoint keeps its own number of state partitions",
+                configured=plan.shuffle_partitions,
+                kept=facts.shuffle_partitions,
+            )
+    marker = log_file.marker(plan.name)
+    is_foreign = marker is not None and (facts is None or facts.query_id != marker.query_id)
+    if is_foreign and not plan.may_adopt:
+        raise JobError(
+            f"{plan.log_path} was published to by another checkpoint of {plan.name}; "
+            "allow adopting it, or use the checkpoint folder it was run with"
+        )
+
+
+def _open_log(plan: JobPlan) -> EmbeddedLog:
+    return EmbeddedLog(plan.log_path)
+
+
+def _holder() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+@contextmanager
+def _session(plan: JobPlan) -> Iterator[SparkSession]:
+    conf = job_conf(
+        plan.name,
+        plan.checkpoint,
+        plan.master,
+        plan.shuffle_partitions,
+        plan.ui_port,
+        plan.spark_conf,
+    )
+    spark = build_session(conf)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _sink(plan: JobPlan, keeper: LeaseKeeper, metrics: Metrics, fault: Fault) -> Sink:
+    topics = Topics(
+        plan.channels, plan.commands_topic, plan.decisions_topic, plan.dead_letters_topic
+    )
+    return Sink(
+        lambda: _open_log(plan),
+        keeper,
+        topics,
+        query_name=plan.name,
+        checkpoint=plan.checkpoint,
+        is_acting=plan.is_acting,
+        metrics=metrics,
+        clock=wall_clock_ms,
+        fault=fault,
+    )
+
+
+def _ticker(plan: JobPlan, halt: Halt) -> Ticker:
+    rounds = {name: settings.rounds for name, settings in plan.clusters.items()}
+    return Ticker(lambda: _open_log(plan), rounds, plan.commands_topic, halt)
+
+
+def _web(plan: JobPlan, metrics: Metrics, query: StreamingQuery, keeper: LeaseKeeper) -> Web:
+    def health() -> tuple[bool, dict[str, Any]]:
+        return query.isActive, {"query_active": query.isActive}
+
+    def ready() -> tuple[bool, dict[str, Any]]:
+        facts = {"batches": metrics.batches_committed, "lease_held": keeper.is_held}
+        return bool(facts["batches"]) and keeper.is_held, facts
+
+    metrics.lease.set_function(lambda: float(keeper.is_held))
+    web = Web(plan.http_host, plan.http_port, metrics.registry, health, ready)
+    web.start()
+    return web
+
+
+def _watch(query: StreamingQuery, halt: Halt) -> None:
+    """Returns when the job is to end; fails `halt` if the query ended by itself."""
+    while not halt.wait(POLL_S):
+        if not query.isActive:
+            error = query.exception()
+            halt.fail(f"the query failed: {cause_of(error)}" if error else "the query ended")
+
+
+def cause_of(error: StreamingQueryException) -> str:
+    """The line of a failed query that names the cause: the innermost Python error."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    python_errors = [line for line in lines if _is_error_line(line)]
+    return python_errors[-1] if python_errors else (lines[0] if lines else repr(error))
+
+
+def _is_error_line(line: str) -> bool:
+    name, colon, _ = line.partition(": ")
+    last = name.rpartition(".")[2]
+    is_ours = last.endswith(("Error", "Exception")) and " " not in name
+    return bool(colon) and is_ours and not name.startswith(("org.", "java.", "py4j."))
+
+
+def _stop_query(query: StreamingQuery) -> None:
+    """Stops between two batches if there is such a moment; Spark redoes a cancelled batch."""
+    deadline = time.monotonic() + QUIET_WAIT_S
+    try:
+        while query.isActive and query.status["isTriggerActive"]:
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.01)
+        query.stop()
+    except Exception as error:
+        log.warning("the query did not stop cleanly", error=str(error).partition("\n")[0])
