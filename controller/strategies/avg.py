@@ -69,7 +69,7 @@ class AvgShed:
     def _count(self, view: ClusterView, pair: tuple[int, int], low: Hits, high: Hits) -> bool:
         """Counts the hits of one pair; True if the pair is a candidate (low threshold met)."""
         difference = _difference(view, *pair)
-        for broker in {view.broker_names[pair[0]], view.broker_names[pair[1]]}:
+        for broker in (view.broker_names[pair[0]], view.broker_names[pair[1]]):
             if difference < self.params.low_threshold_points:
                 low.pop(broker, None)
             else:
@@ -78,7 +78,7 @@ class AvgShed:
                 high.pop(broker, None)
             else:
                 high[broker] = high.get(broker, 0) + 1
-        return pair[0] != pair[1] and difference >= self.params.low_threshold_points
+        return difference >= self.params.low_threshold_points
 
     def _triggers(self, view: ClusterView, cold: int, hot: int, low: Hits, high: Hits) -> bool:
         names = (view.broker_names[cold], view.broker_names[hot])
