@@ -58,6 +58,7 @@ class ChannelFold:
     splits: int = 0
     overrides: int = 0
     losing: int = 0
+    seen: set[str] = field(default_factory=set)
 
     def feed(self, records: Iterable[LogRecord]) -> None:
         """Applies records in log order."""
@@ -74,7 +75,13 @@ class ChannelFold:
                 self.table.pop(key, None)
             else:
                 self.table[key] = new
+                self.seen.add(key)
                 self._count(new)
+
+    def unowned(self, initial: Iterable[str]) -> list[str]:
+        """Bundles that a client's lookup would find unowned: never seen so far, or Free."""
+        free = {name for name, unit in self.table.items() if unit.state == ServiceUnitState.Free}
+        return sorted(free | (set(initial) - self.seen))
 
     def in_flight(self) -> list[tuple[str, ServiceUnitStateData]]:
         """Units that are Assigning, Releasing or Splitting, by name."""
