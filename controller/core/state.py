@@ -12,7 +12,7 @@ dropped. Anything else: raise VERSION and add a function to `MIGRATIONS`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,8 +92,7 @@ def decode_state(blob: bytes, settings: Settings) -> ClusterState:
     start = _PREFIX.size + length
     header = msgspec.msgpack.decode(blob[_PREFIX.size : start])
     arrays = _read_arrays(memoryview(blob)[start:], header["tables"])
-    for old in range(version, VERSION):
-        header = MIGRATIONS[old](header)
+    header = migrate(header, version, VERSION, MIGRATIONS)
     state = new_state("", settings)
     state.memory = msgspec.convert(header["memory"], Memory)
     state.namespaces = header["namespaces"]
@@ -101,6 +100,15 @@ def decode_state(blob: bytes, settings: Settings) -> ClusterState:
     names = _bundle_names(header["namespaces"], arrays["bundles"], header["free_bundles"])
     state.bundles.restore(names, arrays["bundles"])
     return state
+
+
+def migrate(
+    header: dict[str, Any], version: int, target: int, migrations: Mapping[int, Migration]
+) -> dict[str, Any]:
+    """Takes a header from one version to another, one migration after the other."""
+    for old in range(version, target):
+        header = migrations[old](header)
+    return header
 
 
 def bundle_name(namespace: str, lower: int, upper: int) -> str:
