@@ -154,6 +154,8 @@ def _adjusted(work: Work) -> _Figures:
     )
     reported = brokers["reported_ms"]
     for name, move in work.state.memory.moves.items():
+        if move.kind == "split":
+            continue  # the children stay where the parent was
         for broker, sign, done_ms, part in (
             (move.source, -1, move.left_ms, move.load_source),
             (move.destination, 1, move.arrived_ms, move.load_destination),

@@ -382,3 +382,33 @@ def test_time_passes_without_records_when_the_caller_says_so() -> None:
 
     assert len(later.rounds) >= 2
     assert later.snapshot.clock_ms == w.now_ms + 3_000
+
+
+def test_load_in_flight_is_counted_where_it_goes_and_not_twice_when_reported() -> None:
+    w = heated(serving(world(brokers=2, bundles=16)))
+    bundle = max((b for b, o in w.owners.items() if o == "b0"), key=lambda b: w.bundles[b])
+    w.run(1_200)  # the reports show the heat
+    settled = w.rounds[-1]["statistics"]["loads"]
+    points = w.bundles[bundle] / w.brokers["b0"]
+    w.command(Transfer(bundle=bundle, destination="b1"))
+    w.run(1_000)
+    moving = w.rounds[-1]["statistics"]["loads"]
+    w.run(6_000)
+    after = w.rounds[-1]["statistics"]["loads"]
+
+    assert moving["b0"] + moving["b1"] == pytest.approx(settled["b0"] + settled["b1"], rel=0.15)
+    assert after["b1"] == pytest.approx(w.load_points()["b1"] / 100.0, rel=0.01)
+    assert points > 0.01
+    assert w.results[-1].snapshot.in_flight == 0
+
+
+def test_a_bundle_being_split_still_counts_on_its_broker() -> None:
+    w = serving(world(brokers=2, bundles=4)).run(2_000)
+    bundle = sorted(w.bundles)[0]
+    owner = w.owners[bundle]
+    before = w.rounds[-1]["statistics"]["loads"][owner]
+    w.silent.add(owner)  # the split begins and nobody carries it out
+    w.command(SplitBundle(bundle=bundle))
+    w.run(1_000)
+
+    assert w.rounds[-1]["statistics"]["loads"][owner] == pytest.approx(before)
