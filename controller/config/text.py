@@ -1,0 +1,57 @@
+"""A configuration as nested tables, and those as TOML text; for `bundlectl config show`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from controller.config.models import DERIVED
+from controller.config.sections import JobConfig
+
+
+def as_tables(config: JobConfig) -> dict[str, Any]:
+    """The configuration in the shape of its file: every key, plain values."""
+    tables = asdict(config)
+    del tables["source"]
+    balance = tables["balance"]
+    tables["limits"] = balance["limits"]
+    tables["balance"] = {key: balance[key] for key in balance if key not in DERIVED}
+    plain: dict[str, Any] = _plain(tables)
+    return plain
+
+
+def as_toml(tables: Mapping[str, Any]) -> str:
+    """TOML text of nested tables."""
+    return "\n".join(_lines(tables, "")).strip() + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, tuple | list) else value
+
+
+def _lines(table: Mapping[str, Any], name: str) -> Iterator[str]:
+    values = {key: one for key, one in table.items() if not isinstance(one, Mapping)}
+    if name and (values or not table):
+        yield ""
+        yield f"[{name}]"
+    for key, one in values.items():
+        yield f"{_key(key)} = {_literal(one)}"
+    for key, one in table.items():
+        if isinstance(one, Mapping):
+            yield from _lines(one, f"{name}.{_key(key)}".removeprefix("."))
+
+
+def _key(text: str) -> str:
+    is_bare = bool(text) and all(c.isascii() and (c.isalnum() or c in "-_") for c in text)
+    return text if is_bare else _literal(text)
+
+
+def _literal(value: Any) -> str:
+    """JSON and TOML agree on strings (DEL aside), numbers, booleans and lists."""
+    if isinstance(value, float):
+        return repr(value)
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
