@@ -1,14 +1,27 @@
-"""What one demo needs to know: places, topics, commands, settings; made from a configuration."""
+"""What one demo needs to know: places, topics, commands, settings; made from a configuration.
+
+A demo runs in a fresh directory with a log, a checkpoint and free ports of its own, so that it
+never touches a real installation and two demos can run side by side. The configuration in force
+is written there too, and the job reads that file.
+"""
 
 from __future__ import annotations
 
+import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from controller.agent.runtime import RuntimeSettings
 from controller.agent.state import AgentSettings
+from controller.config import ConfigError, JobConfig, as_tables, as_toml, load_config
 from controller.sim.workload import WorkloadSpec
+
+PROJECT = Path(__file__).resolve().parents[2]
+"""Where the project stands: the demo runs from a clone, and uses its conf/."""
+
+DEFAULT_CONFIG = PROJECT / "conf" / "demo.toml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +36,9 @@ class DemoPlan:
     commands_topic: str
     decisions_topic: str
     job_command: tuple[str, ...]
-    job_environment: Mapping[str, str]
     agent: AgentSettings
     runtime: RuntimeSettings
+    busy_wait_ms: int  # of the brokers, for the log's lock
     split_topics_max: int  # the growing bundle passes it at a third of the run
     brokers: int = 6  # at the start
     workload: WorkloadSpec = field(default_factory=WorkloadSpec)
@@ -41,6 +54,56 @@ class DemoPlan:
         return self.directory / "workload-start"
 
 
-def make_plan(config: Path | None) -> DemoPlan:
-    """Plan of a fresh run directory; `config` None = the demo's own configuration."""
-    raise NotImplementedError(config)
+def make_plan(path: Path | None) -> DemoPlan:
+    """Plan in a fresh directory under the system's temporary one; `path` None = conf/demo.toml.
+
+    Raises ConfigError, also when the file does not name exactly one cluster.
+    """
+    directory = Path(tempfile.mkdtemp(prefix="bundle-demo-"))
+    file = DEFAULT_CONFIG if path is None else path
+    places = {
+        "transport.path": str(directory / "log.db"),
+        "job.checkpoint": str(directory / "checkpoint"),
+        "metrics.port": 0,
+    }
+    try:
+        config = load_config(file, places)
+        cluster = _only_cluster(config)
+    except ConfigError:
+        directory.rmdir()
+        raise
+    in_force = directory / "demo.toml"
+    in_force.write_text(as_toml(as_tables(config)))
+    return DemoPlan(
+        directory=directory,
+        log_path=directory / "log.db",
+        cluster=cluster,
+        topics=_topics(config, cluster),
+        channel_topic=config.channel_topic(cluster),
+        commands_topic=config.topics.commands,
+        decisions_topic=config.topics.decision_log,
+        job_command=(sys.executable, "-m", "controller.cli.main", "run", "--config", str(in_force)),
+        agent=config.agent_settings(),
+        runtime=config.runtime_settings(cluster),
+        busy_wait_ms=config.agent.busy_wait_ms,
+        split_topics_max=config.balance.thresholds.topics_max,
+    )
+
+
+def _only_cluster(config: JobConfig) -> str:
+    if len(config.clusters) != 1:
+        names = ", ".join(sorted(config.clusters)) or "none"
+        raise ConfigError(
+            config.source, [f"[clusters] the demo plays one cluster; the file names {names}"]
+        )
+    return next(iter(config.clusters))
+
+
+def _topics(config: JobConfig, cluster: str) -> dict[str, int]:
+    return {
+        config.topics.load_reports: config.topics.partitions,
+        config.topics.commands: 1,
+        config.topics.decision_log: 1,
+        config.topics.dead_letters: 1,
+        config.channel_topic(cluster): 1,
+    }

@@ -94,6 +94,7 @@ class Demo:
             broker=broker,
             own_log=str(self.plan.own_logs / f"{broker}.jsonl"),
             start_file=str(self.plan.start_file),
+            busy_wait_ms=self.plan.busy_wait_ms,
             agent=self.plan.agent,
             runtime=self.plan.runtime,
             workload=self.workload.spec,
@@ -109,7 +110,7 @@ class Demo:
         started_s = time.monotonic()
         self.screen.say(f"Run directory: {self.plan.directory}")
         self.screen.say("Starting the controller's Spark job and six simulated brokers ...")
-        self.children.start(JOB, self.plan.job_command, self.plan.job_environment)
+        self.children.start(JOB, self.plan.job_command)
         for number in range(1, self.plan.brokers + 1):
             self.start_broker(number)
         total = len(self.workload.bundle_names())
@@ -120,8 +121,9 @@ class Demo:
                     f"not all bundles are served after {STARTUP_MAX_S:.0f} s; "
                     f"the last lines of the job's log:\n{self._job_tail()}"
                 )
-            served = sum(len(bundles) for bundles in self.observer.service.served().values())
-            if served >= total and self.observer.service.imbalance() is not None:
+            service = self.observer.service
+            served = sum(len(bundles) for bundles in service.served().values())
+            if served >= total and service.has_fresh_loads():
                 self.screen.say(f"All {total} bundles are served; start-up {elapsed_s:.0f} s.")
                 return
             self._watch(Phase(self._startup_text(served, total), elapsed_s, None))

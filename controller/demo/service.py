@@ -57,6 +57,8 @@ class Service:
     live: set[str] = field(default_factory=set)
     load_ratio: dict[str, float] = field(default_factory=dict)
     reports: int = 0
+    changed_ms: float = 0.0  # last time that any broker began to serve something
+    reported_ms: dict[str, float] = field(default_factory=dict)
     _serving: dict[str, dict[str, tuple[str, Span]]] = field(default_factory=dict)
     _gaps: list[Gap] = field(default_factory=list)
     _takeover_ms: dict[str, float] = field(default_factory=dict)
@@ -83,6 +85,7 @@ class Service:
                 self._gone(line.broker, line.ms, is_by_death=False)
             case "load" if line.load_ratio is not None:
                 self.load_ratio[line.broker] = line.load_ratio
+                self.reported_ms[line.broker] = line.ms
                 self.reports += 1
 
     def died(self, broker: str, ms: float) -> None:
@@ -117,6 +120,10 @@ class Service:
             return None
         return (self._takeover_ms.get(broker, self._died_ms[broker]) - self._died_ms[broker]) / 1e3
 
+    def has_fresh_loads(self) -> bool:
+        """True when every live broker has logged its load since service last began anywhere."""
+        return all(self.reported_ms.get(b, -1.0) >= self.changed_ms for b in self.live)
+
     def imbalance(self) -> float | None:
         """Max over mean of the load ratio of live brokers; None before all have reported."""
         loads = [self.load_ratio[b] for b in sorted(self.live) if b in self.load_ratio]
@@ -130,6 +137,7 @@ class Service:
         except BundleNameError:
             return
         self.live.add(broker)
+        self.changed_ms = ms
         for other_bundle, holders in self._serving.items():
             for other, (space, span) in holders.items():
                 if other != broker and space == namespace and _meet(span, (lower, upper)):

@@ -76,7 +76,7 @@ class Screen:
         """The present state: a new frame, or a plain line if it is time for one."""
         if self._live is not None:
             self._live.update(frame(observer, phase))
-        elif phase.elapsed_s - self._printed_s >= PLAIN_INTERVAL_S:
+        elif not 0.0 <= phase.elapsed_s - self._printed_s < PLAIN_INTERVAL_S:
             self._printed_s = phase.elapsed_s
             self.say(plain_line(observer, phase))
 

@@ -21,6 +21,7 @@ import structlog
 from controller.agent.own_log import OwnLog, wall_ms
 from controller.agent.runtime import AgentRuntime, RuntimeSettings
 from controller.agent.state import AgentSettings
+from controller.config.sections import JobConfig
 from controller.sim.broker import Capacity, SimulatedBroker
 from controller.sim.workload import Workload, WorkloadSpec
 from controller.transport.embedded import EmbeddedLog
@@ -90,6 +91,26 @@ def run_simulated(spec: ProcessSpec, stop: threading.Event) -> int:
         transport.close()
         own_log.close()
     return 0
+
+
+def run_agent(config: JobConfig, cluster: str, broker: str, own_log: Path | None = None) -> int:
+    """Runs a simulated broker of a configured cluster until SIGTERM; the exit status.
+
+    `own_log` None puts the own log beside the transport's file, as `<broker>.jsonl`. Raises
+    KeyError for a cluster that the configuration does not name.
+    """
+    beside = Path(config.transport.path).parent / "own" / f"{broker}.jsonl"
+    spec = ProcessSpec(
+        log_path=config.transport.path,
+        cluster=cluster,
+        broker=broker,
+        own_log=str(own_log or beside),
+        durability=config.transport.durability,
+        busy_wait_ms=config.agent.busy_wait_ms,
+        agent=config.agent_settings(),
+        runtime=config.runtime_settings(cluster),
+    )
+    return run_until_signal(spec)
 
 
 def run_until_signal(spec: ProcessSpec) -> int:

@@ -146,6 +146,16 @@ def test_imbalance_is_max_over_mean_of_live_brokers_that_all_have_reported() -> 
     assert service.reports == 2
 
 
+def test_loads_are_fresh_when_all_have_reported_since_the_last_change() -> None:
+    service = watched(line(0.0, "b1", "serve", LOW), line(0.0, "b2", "serve", HIGH))
+    service.feed(load(1.0, "b1", 0.5))
+    assert not service.has_fresh_loads()
+    service.feed(load(1.0, "b2", 0.5))
+    assert service.has_fresh_loads()
+    service.feed(line(2.0, "b2", "serve", ELSEWHERE))
+    assert not service.has_fresh_loads()
+
+
 @given(st.permutations(range(6)))
 def test_lines_of_several_files_may_come_in_any_order(order: list[int]) -> None:
     lines = [
