@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -25,7 +26,7 @@ BUNDLES_PER_NAMESPACE = 128  # Pulsar's default cap
 def bundle_names(count: int) -> list[str]:
     """Names over as many namespaces as the cap asks for."""
     edges = [k << 25 for k in range(BUNDLES_PER_NAMESPACE)] + [0xFFFFFFFF]
-    ranges = [f"0x{a:08x}_0x{b:08x}" for a, b in zip(edges, edges[1:], strict=False)]
+    ranges = [f"0x{a:08x}_0x{b:08x}" for a, b in itertools.pairwise(edges)]
     return [
         f"tenant/ns-{i // BUNDLES_PER_NAMESPACE:05d}/{ranges[i % BUNDLES_PER_NAMESPACE]}"
         for i in range(count)
@@ -96,9 +97,7 @@ def report(broker: int, own: list[str], at: int, rng: np.random.Generator) -> by
     )
 
 
-def reports(
-    brokers: int, names: list[str], at: int, rng: np.random.Generator
-) -> list[RawRecord]:
+def reports(brokers: int, names: list[str], at: int, rng: np.random.Generator) -> list[RawRecord]:
     """One full report of every broker, spread over most of a second."""
     return [
         RawRecord(

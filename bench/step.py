@@ -74,7 +74,7 @@ def main() -> None:
     for part in ("decode", "step", "encode"):
         table.row(part, parts[part])
     table.show()
-    print(f"  state blob {parts['blob_mb'][0]:.1f} MB, not compressed; peak memory {peak_mb:.0f} MB")
+    print(f"  state blob {parts['blob_mb'][0]:.1f} MB, not compressed; peak {peak_mb:.0f} MB")
     table = Table("growth: step, per bundle", "us")
     for n, times in per_bundle.items():
         table.row(f"{n:>7} bundles", times)

@@ -35,7 +35,7 @@ from bench.report import Table, spread
 from controller.core.settings import RoundSettings
 from controller.transport.embedded import EmbeddedLog
 from controller.transport.port import OutRecord
-from streaming.faults import armed
+from streaming.faults import Fault
 from streaming.plan import JobPlan
 from streaming.query import decide, read_records
 from streaming.session import build_session, job_conf
@@ -101,7 +101,7 @@ def idle(records: DataFrame, plan: JobPlan) -> DataFrame:
 
 def job(records: DataFrame, plan: JobPlan) -> DataFrame:
     """The job's operator."""
-    return decide(records, make_operator(dict(plan.clusters), armed({})))
+    return decide(records, make_operator(dict(plan.clusters), Fault()))
 
 
 def from_json(records: DataFrame, plan: JobPlan) -> DataFrame:
@@ -139,7 +139,9 @@ def start(
     return Variant(plan.name, log, query)
 
 
-def measure(spark: SparkSession, brokers: int, bundles: int, batches: int) -> dict[str, list[float]]:
+def measure(
+    spark: SparkSession, brokers: int, bundles: int, batches: int
+) -> dict[str, list[float]]:
     """Trigger times in ms by variant."""
     names = bundle_names(brokers * bundles)
     rng = np.random.default_rng(7)
