@@ -1,7 +1,7 @@
 """Runs one job from start to end: lease, query, ticks, web server, and a clean stop.
 
-Order of the start: log and topics, lease, session, query, ticks. Order of the end: ticks, query
-(between two batches if it can), lease, web server. Called by `streaming.main`.
+Order of the start: log, lease, topics, session, query, ticks, web server; the end is the reverse,
+so the lease is given back last. Called by `streaming.process`.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _run(plan: JobPlan, halt: Halt, stack: ExitStack) -> None:
 def create_topics(plan: JobPlan, log_file: EmbeddedLog) -> None:
     """Creates the topics that are missing; those that exist keep their partitions."""
     present = set(log_file.topics())
-    wanted = {topic: (4, "delete") for topic in plan.report_topics}
+    wanted = {topic: (plan.report_partitions, "delete") for topic in plan.report_topics}
     wanted |= {topic: (1, "compact") for topic in plan.channels.values()}
     for topic in (plan.commands_topic, plan.decisions_topic, plan.dead_letters_topic):
         wanted[topic] = (1, "delete")
@@ -117,7 +117,9 @@ def check_start(plan: JobPlan, log_file: EmbeddedLog) -> None:
 
 
 def _open_log(plan: JobPlan) -> EmbeddedLog:
-    return EmbeddedLog(plan.log_path)
+    return EmbeddedLog(
+        plan.log_path, durability=plan.durability, busy_wait_ms=plan.busy_wait_ms
+    )
 
 
 def _holder() -> str:

@@ -1,6 +1,6 @@
 """What the job is to do, in one frozen value: topics, clusters, bounds, places.
 
-`streaming.main` makes it from the configuration file; tests and benches make their own.
+`streaming.from_config` makes it from the configuration file; tests and benches make their own.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ class JobPlan:
     clusters: Mapping[str, Settings]  # name -> settings; each names its topics
     name: str = "bundle-controller"  # of the query, the lease and the marker
     report_topic_clusters: Mapping[str, str] = field(default_factory=dict)  # topic -> cluster
+    report_partitions: int = 4  # of a report topic that the job creates
     decisions_topic: str = "decision-log"
     dead_letters_topic: str = "dead-letters"
     is_acting: bool = True  # False: decides and logs, publishes nothing to the channel
@@ -30,10 +31,12 @@ class JobPlan:
     rows_max: int = 20_000  # records per micro-batch
     bytes_max: int = 64 * 1024 * 1024  # bytes of values per micro-batch
     read_partitions: int = 1
-    start: str = "earliest"  # of a new checkpoint
+    start: str = "earliest"  # of a new checkpoint, or "latest"
     wait_ms: int = 0  # the source waits this long for a first record
     lease_ttl_ms: int = 10_000
     lease_wait_ms: int = 30_000  # longer than the lease of a crashed predecessor
+    durability: str = "process"  # of what the job writes: "power" outlives a power cut
+    busy_wait_ms: int = 15_000  # for the log's lock, before an error
     http_host: str = "127.0.0.1"
     http_port: int = 0
     ui_port: int | None = None

@@ -73,7 +73,7 @@ class Sink:
         self._metrics = metrics
         self._clock = clock
         self._fault = fault
-        self._is_adopting = True  # until the first publish shows whose marker there is
+        self._is_fresh = True  # until the first publish; from then on the marker is our last batch
         self.query_id: Future[str] = Future()
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
@@ -109,25 +109,28 @@ class Sink:
         if self._transport is None:
             self._transport = self._open()
         query_id = self.query_id.result(QUERY_ID_WAIT_S)
-        if self._is_adopting and self._is_published(query_id, batch_id):
+        if self._is_fresh and self._is_published(query_id, batch_id):
             log.info("batch was published before the restart", batch_id=batch_id)
             return None
         outcome = plan_records(rows, self._topics, self._clock(), self._is_acting)
+        if not outcome.records:
+            return outcome  # a batch without effects needs no marker: replayed, it has none again
         lease = self._keeper.lease
         marker = Marker(self._name, query_id, batch_id, lease.epoch)
         self._transport.publish(outcome.records, marker, lease)
-        self._is_adopting = False
+        self._is_fresh = False
         self._metrics.published(outcome.published, outcome.refused)
         return outcome
 
     def _is_published(self, query_id: str, batch_id: int) -> bool:
-        """Looks at the marker until the first publish; from then on it is our own last batch."""
+        """True if the marker is of this checkpoint and not before this batch."""
         assert self._transport is not None
         marker = self._transport.marker(self._name)
         if marker is None:
             return False
         if marker.query_id == query_id:
             return marker.batch_id >= batch_id
+        self._is_fresh = False
         log.warning(
             "adopting the channel from another checkpoint; nothing is decided until warm",
             its_query_id=marker.query_id,
@@ -141,7 +144,7 @@ def plan_records(rows: Sequence[Row], topics: Topics, now_ms: int, is_acting: bo
     records: list[OutRecord] = []
     published = refused = muted = 0
     for row in rows:
-        value = None if row.value is None else bytes(row.value)
+        value = bytes(row.value)
         if row.topic_kind == "channel" and not is_acting:
             muted += 1
         elif row.topic_kind == "channel" and row.valid_until_ms < now_ms:
@@ -153,7 +156,7 @@ def plan_records(rows: Sequence[Row], topics: Topics, now_ms: int, is_acting: bo
         elif row.topic_kind == "decision":
             records.append(OutRecord(topics.decisions, row.cluster, value))
         elif row.topic_kind == "reject":
-            records.append(OutRecord(topics.dead_letters, row.key, value))
+            records.append(OutRecord(topics.dead_letters, row.key or None, value))
     return Outcome(tuple(records), published, refused, muted)
 
 

@@ -83,7 +83,7 @@ class BundleLogSource(DataSource):
 class LogReader(DataSourceStreamReader):
     """Reads `topics` of the log file at `path`.
 
-    `start` is where a new checkpoint begins: `earliest`, or a sequence after which to read.
+    `start` is where a new checkpoint begins: `earliest` or `latest`.
     `rows_max`, `bytes_max` bound a batch. `wait_ms`: how long to wait for a first record when
     there is none, so that it need not wait for the next trigger.
     """
@@ -108,9 +108,8 @@ class LogReader(DataSourceStreamReader):
 
     def initialOffset(self) -> dict[str, int]:
         """Where a new checkpoint begins."""
-        if self.start == "earliest":
-            return {"sequence": self._trimmed()}
-        return {"sequence": int(self.start)}
+        is_latest = self.start == "latest"
+        return {"sequence": _open(self.path).end_sequence() if is_latest else self._trimmed()}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """The bounds are our options, two at once; Spark's limits know only one."""
@@ -128,7 +127,8 @@ class LogReader(DataSourceStreamReader):
             end = log.end_sequence(self.topics)
         if end <= after:
             return {"sequence": after}
-        return {"sequence": self._bounded(log, after, end)}
+        end = log.limit_sequence(self.topics, after, end, self.rows_max, self.bytes_max)
+        return {"sequence": end}
 
     def reportLatestOffset(self) -> dict[str, int]:
         """The end of the log, for the lag in Spark's progress."""
@@ -152,7 +152,7 @@ class LogReader(DataSourceStreamReader):
         log = _open(self.path)
         while start < end:
             columns = log.read_columns(start, end, self.topics, CHUNK_ROWS)
-            batch = pa.record_batch(columns, schema=ARROW_SCHEMA)
+            batch = pa.record_batch(list(columns), schema=ARROW_SCHEMA)
             if not batch.num_rows:
                 return
             yield batch

@@ -30,10 +30,11 @@ OUTPUT_SCHEMA = (
     "cluster string, seq int, topic_kind string, key string, value binary, "
     "decision_id string, version long, valid_until_ms long"
 )
+OUTPUT_COLUMNS = [part.split()[0] for part in OUTPUT_SCHEMA.split(", ")]
 ENVELOPE = 1
 LENGTH_BYTES = 8  # the uncompressed length stands before the compressed bytes
 
-Row = tuple[str, int, str, str | None, bytes | None, str | None, int | None, int | None]
+Row = tuple[str, int, str, str, bytes, str, int, int]
 StepFunction = Callable[[Any, Iterable[pd.DataFrame], GroupState], Iterator[pd.DataFrame]]
 
 _codec = pa.Codec("zstd", compression_level=1)
@@ -67,11 +68,11 @@ def make_idle_operator() -> StepFunction:
     """An operator that does nothing with its rows: the floor that benches compare with."""
 
     def run_group(
-        key: tuple[str], frames: Iterable[pd.DataFrame], state: GroupState
+        key: tuple[Any, ...], frames: Iterable[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
         for _ in frames:
             pass
-        yield output_frame([])
+        return iter(())
 
     return run_group
 
@@ -115,26 +116,26 @@ def result_rows(cluster: str, result: StepResult) -> list[Row]:
         for n, w in enumerate(result.records)
     ]
     for line in result.rounds:
-        rows.append((cluster, len(rows), "decision", cluster, line, None, None, None))
+        rows.append((cluster, len(rows), "decision", cluster, line, "", 0, 0))
     rows.extend(reject_rows(cluster, len(rows), result.rejects))
     snapshot = msgspec.json.encode(result.snapshot)
-    rows.append((cluster, len(rows), "snapshot", cluster, snapshot, None, None, None))
+    rows.append((cluster, len(rows), "snapshot", cluster, snapshot, "", 0, 0))
     return rows
 
 
 def reject_rows(cluster: str, first: int, rejects: Sequence[Reject]) -> list[Row]:
     """Dead letters as rows."""
     return [
-        (cluster, first + n, "reject", r.key, encode_reject(r), None, None, None)
+        (cluster, first + n, "reject", r.key or "", encode_reject(r), "", 0, 0)
         for n, r in enumerate(rejects)
     ]
 
 
 def output_frame(rows: Sequence[Row]) -> pd.DataFrame:
-    """Rows with the columns of `OUTPUT_SCHEMA`; nullable integers, as Arrow wants them."""
-    names = [part.split()[0] for part in OUTPUT_SCHEMA.split(", ")]
-    frame = pd.DataFrame(rows, columns=names)
-    return frame.astype({"seq": "int32", "version": "Int64", "valid_until_ms": "Int64"})
+    """Rows with the columns of `OUTPUT_SCHEMA`. No nulls: Spark joins frames of several groups,
+    and pandas would guess the types of columns that hold nothing else.
+    """
+    return pd.DataFrame(rows, columns=OUTPUT_COLUMNS).astype({"seq": "int32"})
 
 
 def _batch_id() -> int:

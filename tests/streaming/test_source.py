@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from controller.transport.embedded.maintenance import apply_retention
+from streaming.query import read_records
+from streaming.source import LogReader, TrimmedError
+from tests.streaming.worlds import assign, heartbeat, new_log, plan
+
+ALL = ReadAllAvailable()
+TOPICS = ("load-reports", "controller-commands")
+
+
+def read(reader: LogReader, start: int, end: int) -> list[dict]:
+    ranges = reader.partitions({"sequence": start}, {"sequence": end})
+    return pa.Table.from_batches([b for r in ranges for b in reader.read(r)]).to_pylist()
+
+
+def test_a_range_reads_the_same_again_although_the_log_grew(tmp_path: Path) -> None:
+    job = plan(tmp_path)
+    log = new_log(job)
+    log.append([heartbeat("east", f"b{n}", n) for n in range(10)] + [assign("east", 1)])
+    reader = LogReader(job.log_path, TOPICS)
+    end = reader.latestOffset({"sequence": 0}, ALL)
+    first = read(reader, 0, end["sequence"])
+    log.append([heartbeat("east", "b1", 99)])
+
+    assert read(LogReader(job.log_path, TOPICS), 0, end["sequence"]) == first
+    assert [row["sequence"] for row in first] == list(range(1, 12))
+
+
+def test_batches_stay_within_rows_and_bytes(tmp_path: Path) -> None:
+    job = plan(tmp_path)
+    new_log(job).append([heartbeat("east", "b", n) for n in range(10)])
+    by_rows = LogReader(job.log_path, TOPICS, rows_max=4)
+    size = len(heartbeat("east", "b", 1).value or b"")
+    by_bytes = LogReader(job.log_path, TOPICS, bytes_max=3 * size)
+
+    assert by_rows.latestOffset({"sequence": 0}, ALL) == {"sequence": 4}
+    assert by_rows.latestOffset({"sequence": 8}, ALL) == {"sequence": 10}
+    assert by_bytes.latestOffset({"sequence": 0}, ALL) == {"sequence": 3}
+
+
+def test_partitions_cover_the_range_without_overlap(tmp_path: Path) -> None:
+    job = plan(tmp_path)
+    new_log(job).append([heartbeat("east", "b", n) for n in range(10)])
+    reader = LogReader(job.log_path, TOPICS, partitions_max=3)
+    ranges = reader.partitions({"sequence": 0}, {"sequence": 10})
+
+    assert [ranges[0].start, ranges[-1].end] == [0, 10]
+    assert all(a.end == b.start for a, b in pairwise(ranges))
+
+
+def test_a_start_that_retention_trimmed_fails_with_a_sentence(tmp_path: Path) -> None:
+    job = plan(tmp_path)
+    now = [1_000]
+    log = new_log(job, clock=lambda: now[0])
+    log.append([heartbeat("east", "b", n) for n in range(3)])
+    now[0] = 100_000
+    log.append([heartbeat("east", "b", 4)])
+    apply_retention(log, "load-reports", retention_ms=1_000, now_ms=now[0])
+    reader = LogReader(job.log_path, TOPICS)
+
+    with pytest.raises(TrimmedError, match="trimmed by retention up to sequence 3"):
+        reader.latestOffset({"sequence": 1}, ALL)
+    assert reader.initialOffset() == {"sequence": 3}
+    assert [row["sequence"] for row in read(reader, 3, 4)] == [4]
+
+
+@pytest.mark.spark
+def test_spark_reads_every_record_once_in_bounded_batches(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    job = plan(tmp_path, rows_max=4)
+    new_log(job).append([heartbeat("east", f"b{n}", n) for n in range(10)])
+    seen: list[list[int]] = []
+    query = (
+        read_records(spark, job)
+        .writeStream.option("checkpointLocation", job.checkpoint)
+        .foreachBatch(lambda frame, _: seen.append([r.ingest_ms for r in frame.collect()]))
+        .start()
+    )
+    query.processAllAvailable()
+    query.stop()
+
+    assert [len(batch) for batch in seen] == [4, 4, 2]
