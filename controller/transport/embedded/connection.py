@@ -1,7 +1,9 @@
-"""Connections to the log file: one per process and thread, and errors that say what to do.
+"""Connections to the log file: one per thread, none across a fork.
 
-SQLite connections must not cross a fork (Spark's Python workers are forked) nor a thread; a
-`Store` opens a new one when it finds itself in another process or thread.
+SQLite keeps its locks per process, in memory that a fork copies: a child that so much as opens
+the same file again, while an inherited connection is open, believes in locks that only its
+parent holds, and can lose data (https://www.sqlite.org/howtocorrupt.html, 2.6). So all connections
+are closed before a fork, and opened again, on both sides, where they are next used.
 """
 
 from __future__ import annotations
@@ -10,99 +12,140 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from controller.transport.embedded.schema import MIGRATIONS, TABLES, VERSION
-from controller.transport.errors import (
-    BusyError,
-    ClosedError,
-    CorruptError,
-    DiskFullError,
-    NotWritableError,
-    SchemaError,
-    TransportError,
-)
+from controller.transport.embedded.schema import SCHEMA, Schema
+from controller.transport.embedded.translation import translated
+from controller.transport.errors import ClosedError, CorruptError, NotWritableError
 
 BUSY_WAIT_MS = 15_000  # a writer holds the lock for milliseconds; longer means that it hangs
+WAL_KEPT_BYTES = 64 * 1024 * 1024  # a big batch may make the WAL longer; then it is cut again
 
 SYNCHRONOUS = {"process": "NORMAL", "power": "FULL"}
 """`process`: what was acknowledged survives the death of any process (the system's cache holds
 it), but a power cut may lose the last moments. `power`: every commit waits for the disk."""
 
 
+class _Slot:
+    """A thread's connection. The lock is held while it is used, so a fork waits for that."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.connection: sqlite3.Connection | None = None
+
+    def close(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+
 class Store:
     """One log file, opened where it is used."""
 
-    def __init__(self, path: Path, durability: str, busy_wait_ms: int) -> None:
+    def __init__(
+        self, path: Path, durability: str, busy_wait_ms: int, schema: Schema = SCHEMA
+    ) -> None:
         if durability not in SYNCHRONOUS:
             raise ValueError(f"durability {durability!r}: use one of {', '.join(SYNCHRONOUS)}")
-        self.path = path
+        self.path = path.absolute()  # a later change of folder must not lead to another file
         self.durability = durability
         self.busy_wait_ms = busy_wait_ms
+        self._schema = schema
         self._local = threading.local()
+        self._slots: weakref.WeakSet[_Slot] = weakref.WeakSet()  # a thread's end frees its own
         self._is_closed = False
-        with self.errors():
-            self._prepare()
-
-    def connection(self) -> sqlite3.Connection:
-        """The connection of this process and thread."""
-        if self._is_closed:
-            raise ClosedError(f"{self.path} was closed")
-        if getattr(self._local, "pid", None) != os.getpid():
-            self._local.connection = self._connect()
-            self._local.pid = os.getpid()
-        connection: sqlite3.Connection = self._local.connection
-        return connection
+        self._identity: tuple[int, int] | None = None
+        with _fork_lock:
+            _stores.add(self)
+        self._prepare()
 
     def close(self) -> None:
-        """Closes this thread's connection; those of other threads end with them."""
-        if not self._is_closed and getattr(self._local, "pid", None) == os.getpid():
-            self._local.connection.close()
+        """Closes the file for all threads, each after what it is just doing."""
         self._is_closed = True
+        with _fork_lock:
+            slots = list(self._slots)
+        for slot in slots:
+            with slot.lock:
+                slot.close()
+
+    @contextmanager
+    def using(self) -> Iterator[sqlite3.Connection]:
+        """This thread's connection, without a transaction; SQLite's errors become ours."""
+        started = time.monotonic()
+        slot = self._slot()
+        try:
+            with slot.lock:
+                yield self._opened(slot)
+        except sqlite3.Error as error:
+            waited_ms = int((time.monotonic() - started) * 1_000)
+            raise translated(error, self.path, waited_ms) from error
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A consistent picture for several queries."""
-        with self.errors():
-            connection = self.connection()
+        with self.using() as connection:
             connection.execute("BEGIN")
             try:
                 yield connection
             finally:
-                connection.rollback()
+                self._roll_back(connection)
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """One write transaction: committed at the end, undone by any exception."""
-        with self.errors():
-            connection = self.connection()
+        with self.using() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
                 connection.commit()
             except BaseException:
-                if connection.in_transaction:
-                    connection.rollback()
+                self._roll_back(connection)
                 raise
 
-    @contextmanager
-    def errors(self) -> Iterator[None]:
-        """Turns SQLite's errors into ours."""
-        started = time.monotonic()
+    def _roll_back(self, connection: sqlite3.Connection) -> None:
         try:
-            yield
-        except sqlite3.Error as error:
-            waited_ms = int((time.monotonic() - started) * 1_000)
-            raise _translated(error, self.path, waited_ms) from error
+            if connection.in_transaction:  # some errors have rolled back already
+                connection.rollback()
+        except sqlite3.Error:  # whatever state it is in, the next use starts with a new one
+            self._slot().close()
+
+    def _slot(self) -> _Slot:
+        slot: _Slot | None = getattr(self._local, "slot", None)
+        if slot is None:
+            slot = self._local.slot = _Slot()
+            with _fork_lock:
+                self._slots.add(slot)
+        return slot
+
+    def _opened(self, slot: _Slot) -> sqlite3.Connection:
+        if self._is_closed:
+            raise ClosedError(f"{self.path} was closed by this process: open it again")
+        if self._identity is not None and _identity(self.path) != self._identity:
+            raise CorruptError(
+                f"{self.path} was moved, removed or replaced while in use: put it back, or "
+                "restart this process to use what is there now"
+            )
+        if slot.connection is None:
+            slot.connection = self._connect()
+        return slot.connection
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            self.path, timeout=self.busy_wait_ms / 1_000, isolation_level=None
+            self.path,
+            timeout=self.busy_wait_ms / 1_000,
+            isolation_level=None,
+            check_same_thread=False,  # a slot's lock sees to it; a fork closes those of others
         )
-        connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS[self.durability]}")
-        connection.execute("PRAGMA journal_size_limit = 67108864")
+        try:
+            connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS[self.durability]}")
+            connection.execute(f"PRAGMA journal_size_limit = {WAL_KEPT_BYTES}")
+            connection.execute("PRAGMA secure_delete = OFF")  # no need to write what is removed
+        except sqlite3.Error:
+            connection.close()
+            raise
         return connection
 
     def _prepare(self) -> None:
@@ -110,27 +153,18 @@ class Store:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise NotWritableError(f"cannot make the folder {self.path.parent}: {error}") from error
-        connection = self.connection()
-        self._enable_wal(connection)
-        if self._version(connection) == VERSION:
-            return
-        connection.execute("BEGIN IMMEDIATE")
-        version = self._version(connection)
-        if version > VERSION:
-            connection.rollback()
-            raise SchemaError(
-                f"{self.path} has version {version}, this program knows {VERSION}: upgrade it"
-            )
-        try:
-            for script in [TABLES] if version == 0 else _migrations(version):
-                for statement in script.split(";"):
-                    connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {VERSION}")
-            connection.commit()
-        except BaseException:
-            connection.rollback()
-            raise
+            raise NotWritableError(
+                f"cannot make the folder {self.path.parent} ({error.strerror}): give another path"
+            ) from error
+        with self.reading() as connection:
+            is_current = self._schema.is_current(connection, self.path)
+        with self.using() as connection:
+            self._enable_wal(connection)
+        if not is_current:
+            with self.writing() as connection:  # another process may have been faster
+                if not self._schema.is_current(connection, self.path):
+                    self._schema.upgrade(connection)
+        self._identity = _identity(self.path)
 
     def _enable_wal(self, connection: sqlite3.Connection) -> None:
         """Switching to WAL does not wait for locks by itself, so wait here."""
@@ -144,68 +178,36 @@ class Store:
                     raise
                 time.sleep(0.01)
 
-    def _version(self, connection: sqlite3.Connection) -> int:
-        return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
-def _migrations(version: int) -> list[str]:
-    return [MIGRATIONS[old] for old in range(version, VERSION)]
+# ---------------------------------------------------------------------------- forks
+_fork_lock = threading.Lock()  # no new store or slot while it is held
+_stores: weakref.WeakSet[Store] = weakref.WeakSet()
+_held: list[_Slot] = []
 
 
-def _translated(error: sqlite3.Error, path: Path, waited_ms: int) -> TransportError:
-    name = getattr(error, "sqlite_errorname", "") or ""
-    for prefix, make in _SENTENCES:
-        if name.startswith(prefix):
-            return make(path, waited_ms)
-    return TransportError(f"{path}: {error}")
+def _before_fork() -> None:
+    _fork_lock.acquire()
+    for store in list(_stores):
+        for slot in list(store._slots):
+            slot.lock.acquire()
+            _held.append(slot)
+            slot.close()
 
 
-_SENTENCES: tuple[tuple[str, Callable[[Path, int], TransportError]], ...] = (
-    (
-        "SQLITE_BUSY",
-        lambda path, ms: BusyError(
-            f"{path} stayed locked by other processes for {ms} ms: look for one that hangs"
-        ),
-    ),
-    (
-        "SQLITE_LOCKED",
-        lambda path, ms: BusyError(f"{path} stayed locked for {ms} ms"),
-    ),
-    (
-        "SQLITE_FULL",
-        lambda path, ms: DiskFullError(
-            f"no room to write to {path}: nothing was written; make room on its disk, "
-            "or apply retention"
-        ),
-    ),
-    (
-        "SQLITE_IOERR",
-        lambda path, ms: DiskFullError(
-            f"the disk under {path} refused a read or write (full or failing): nothing was "
-            "written; check its free space and health"
-        ),
-    ),
-    (
-        "SQLITE_NOTADB",
-        lambda path, ms: CorruptError(f"{path} is not a log file: give another path"),
-    ),
-    (
-        "SQLITE_CORRUPT",
-        lambda path, ms: CorruptError(
-            f"{path} is damaged: restore it from a copy, or move it away and let brokers and "
-            "controller start a new one"
-        ),
-    ),
-    (
-        "SQLITE_READONLY",
-        lambda path, ms: NotWritableError(
-            f"{path} cannot be written: check the owner and mode of the file and its folder"
-        ),
-    ),
-    (
-        "SQLITE_CANTOPEN",
-        lambda path, ms: NotWritableError(
-            f"{path} cannot be opened: check that its folder exists and may be written"
-        ),
-    ),
+def _after_fork() -> None:
+    while _held:
+        _held.pop().lock.release()
+    _fork_lock.release()
+
+
+os.register_at_fork(
+    before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
 )

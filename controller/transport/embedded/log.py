@@ -25,7 +25,10 @@ Columns = tuple[
 ]
 """sequence, topic, partition, offset, key, value, ingest_ms"""
 
-INSERT = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT = (
+    "INSERT INTO records (sequence, topic, partition, offset, key, value, headers, ingest_ms) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
 
 
 def wall_clock_ms() -> int:
