@@ -26,6 +26,7 @@ import msgspec
 import structlog
 
 from controller.agent import events as ev
+from controller.agent.backoff import Backoff
 from controller.agent.core import handle
 from controller.agent.port import Broker
 from controller.agent.state import AgentSettings, AgentState, new_state, serving
@@ -42,9 +43,6 @@ from controller.wire.reports import (
 )
 
 _log = structlog.get_logger("controller.agent")
-
-BACKOFF_DOUBLINGS_MAX = 16
-"""Enough to reach any sensible upper bound; keeps the power of two small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +129,9 @@ class AgentRuntime:
         self._done: queue.SimpleQueue[ev.Event | None] = queue.SimpleQueue()
         self._pool = ThreadPoolExecutor(settings.release_threads, "release")
         self._watchdog = LeaseWatchdog(port.fence, clock, agent.lease_ms)
-        self._next_poll_ms = clock()
-        self._errors_in_a_row = 0
+        least_ms, greatest_ms = settings.backoff_min_ms, settings.backoff_max_ms
+        self._reads = Backoff(least_ms, greatest_ms, clock())
+        self._writes = Backoff(least_ms, greatest_ms, clock())
 
     def run(self, stop: threading.Event) -> None:
         """Loops until `stop` is set, then stops serving; returns when nothing is served."""
@@ -157,9 +156,10 @@ class AgentRuntime:
             if event is not None:
                 self._feed(event)
         self._feed(ev.Timer())
-        if self._clock() >= self._next_poll_ms:
+        if self._reads.is_due(self._clock()):
             self._poll()
-        self._flush()
+        if self._writes.is_due(self._clock()):
+            self._flush()
 
     def wake(self) -> None:
         """Ends the pause between two passes; safe from signal handlers and other threads."""
@@ -167,7 +167,7 @@ class AgentRuntime:
 
     def _pause(self) -> None:
         """Waits for the next poll, or for the end of an operation."""
-        rest_ms = self._next_poll_ms - self._clock()
+        rest_ms = self._reads.due_ms - self._clock()
         if rest_ms <= 0:
             return
         wait_ms = min(rest_ms, self._settings.poll_interval_ms)
@@ -183,13 +183,12 @@ class AgentRuntime:
         try:
             records, is_at_end = self._read()
         except TransportError as error:
-            self._failed(error, "channel cannot be read")
+            self._failed(error, "channel cannot be read", self._reads)
             return
-        self._errors_in_a_row = 0
         self.counts.polls += 1
         self.counts.records += len(records)
         interval_ms = self._settings.poll_interval_ms if is_at_end else 0
-        self._next_poll_ms = started_ms + interval_ms
+        self._reads.succeeded(started_ms + interval_ms)
         self._feed(ev.Timer())  # the core must see a lease that ran out during the read
         self._feed(ev.Polled(tuple(records), started_ms, is_at_end))
 
@@ -208,12 +207,9 @@ class AgentRuntime:
             is_at_end = is_at_end and len(batch) < limit
         return found, is_at_end
 
-    def _failed(self, error: TransportError, what: str) -> None:
+    def _failed(self, error: TransportError, what: str, backoff: Backoff) -> None:
         self.counts.transport_errors += 1
-        doublings = min(self._errors_in_a_row, BACKOFF_DOUBLINGS_MAX)
-        self._errors_in_a_row += 1
-        pause_ms = min(self._settings.backoff_min_ms * 2**doublings, self._settings.backoff_max_ms)
-        self._next_poll_ms = self._clock() + pause_ms
+        pause_ms = backoff.failed(self._clock())
         self._log.warning(what, error=str(error), pause_ms=pause_ms)
 
     def _feed(self, event: ev.Event) -> None:
@@ -307,8 +303,9 @@ class AgentRuntime:
         try:
             self._transport.append(waiting)
         except TransportError as error:
-            self._failed(error, "records cannot be appended")
+            self._failed(error, "records cannot be appended", self._writes)
             return
+        self._writes.succeeded(self._clock())
         self._outbox.channel = []
 
 
