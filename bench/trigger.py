@@ -1,160 +1,149 @@
-"""Trigger time of the job against the same query with an idle operator, and with JSON in the JVM.
+"""Trigger time of the job's query against two that do not decide. Needs Java.
 
-    python -m bench.trigger [--brokers 1000] [--bundles 100] [--batches 20] [--json]
+    python -m bench.trigger --brokers 1000 --bundles 100 --batches 15
 
-Three queries run in one session, each on a log of its own; every round appends the same batch (one
-report of every broker, all its bundles, random floats) to one log after the other and waits until
-that query has done it, so that the variants share the machine's good and bad moments:
-
-* idle       raw rows into an operator that does nothing (the floor)
-* job        the job: decode, fold, round, state, decision log published
-* json       from_json + explode in the JVM, into an operator that does nothing
-
-Prints `triggerExecution` in ms (min / median / max) and the ratios to `idle`.
+Three queries run in one session, each on a log of its own; batch by batch they take turns, so that
+all meet the same machine. `decide` is the job's query; `idle` the same with an operator that does
+nothing with the raw rows; `parsed` the same again, with from_json and explode before it. Every
+batch is one full report of every broker, with random figures that do not compress; a round is due
+in every second.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import tempfile
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.streaming.state import GroupStateTimeout
 
 from bench.load import CLUSTER, SETTINGS, broker_name, bundle_names, ownership, report
 from bench.report import Table, spread
-from controller.core.settings import RoundSettings
 from controller.transport.embedded import EmbeddedLog
 from controller.transport.port import OutRecord
 from streaming.faults import Fault
+from streaming.halt import Halt
+from streaming.job import create_topics, make_sink
+from streaming.lease import LeaseKeeper
+from streaming.metrics import Metrics
 from streaming.plan import JobPlan
-from streaming.query import decide, read_records
+from streaming.query import RECORD_COLUMNS, decide, read_records
 from streaming.session import build_session, job_conf
-from streaming.sink import Topics, plan_records
-from streaming.stateful import OUTPUT_SCHEMA, STATE_SCHEMA, make_idle_operator, make_operator
+from streaming.stateful import make_idle_operator, make_operator
 
-WARM_UP = 6
-USAGE = "struct<usage double, limit double>"
+WARM_UP_BATCHES = 4  # the JVM compiles, the workers import
+LEASE_MS = 600_000
 STATS = (
-    "struct<msgRateIn double, msgRateOut double, msgThroughputIn double, "
-    "msgThroughputOut double, topics bigint, producerCount bigint, consumerCount bigint>"
+    "struct<msgRateIn:double,msgRateOut:double,msgThroughputIn:double,msgThroughputOut:double,"
+    "consumerCount:long,producerCount:long,topics:long,cacheSize:long>"
 )
-REPORT_SCHEMA = (
-    "reportType string, cluster string, broker string, sequence bigint, timestamp bigint, "
-    f"full boolean, cpu {USAGE}, memory {USAGE}, directMemory {USAGE}, bandwidthIn {USAGE}, "
-    f"bandwidthOut {USAGE}, bundles map<string, {STATS}>"
+USAGE = "struct<usage:double,`limit`:double>"
+REPORT = (
+    f"struct<reportType:string,cluster:string,broker:string,sequence:long,timestamp:long,"
+    f"full:boolean,cpu:{USAGE},memory:{USAGE},directMemory:{USAGE},bandwidthIn:{USAGE},"
+    f"bandwidthOut:{USAGE},bundles:map<string,{STATS}>>"
 )
 
 
 @dataclass
-class Variant:
-    """One query and its log."""
+class Contestant:
+    """One query with its log."""
 
     name: str
+    plan: JobPlan
     log: EmbeddedLog
     query: StreamingQuery
 
-    def wait(self, sequence: int) -> float:
-        """Waits until the log is read up to `sequence`; trigger time of that batch in ms."""
-        while True:
-            failure = self.query.exception()
-            if failure is not None:
-                raise failure
-            progress = self.query.lastProgress
-            if progress and progress.numInputRows:
-                end = json.loads(progress.sources[0].endOffset)["sequence"]
-                if end >= sequence:
-                    return float(progress.durationMs["triggerExecution"])
-            time.sleep(0.02)
+    def batch(self, records: list[OutRecord]) -> None:
+        """Appends records and waits until they are processed and committed."""
+        self.log.append(records)
+        self.query.processAllAvailable()
+
+    def times_ms(self, rows_min: int) -> list[float]:
+        """Trigger times of the batches that carried a report of every broker."""
+        return [
+            float(progress.durationMs["triggerExecution"])
+            for progress in self.query.recentProgress
+            if progress.numInputRows >= rows_min
+        ]
 
 
-def plan_for(folder: Path, name: str) -> JobPlan:
-    """A job on a log of its own, whose batches are whatever was appended at once."""
-    limits = replace(SETTINGS.limits, record_bytes_max=1 << 28)
-    rounds = RoundSettings(interval_ms=1_000, upkeep_interval_ms=1_000, settle_ms=0, warmup_ms=0)
-    return JobPlan(
-        log_path=str(folder / f"{name}.db"),
-        checkpoint=str(folder / f"{name}-checkpoint"),
-        clusters={CLUSTER: replace(SETTINGS, limits=limits, rounds=rounds)},
-        name=name,
-        rows_max=10_000_000,
-        bytes_max=1 << 34,
-        trigger_ms=200,
-    )
-
-
-def idle(records: DataFrame, plan: JobPlan) -> DataFrame:
-    """Raw rows into an operator that does nothing."""
-    return records.groupBy("cluster").applyInPandasWithState(
-        make_idle_operator(), OUTPUT_SCHEMA, STATE_SCHEMA, "append", GroupStateTimeout.NoTimeout
-    )
-
-
-def job(records: DataFrame, plan: JobPlan) -> DataFrame:
-    """The job's operator."""
+def decided(records: DataFrame, plan: JobPlan) -> DataFrame:
     return decide(records, make_operator(dict(plan.clusters), Fault()))
 
 
-def from_json(records: DataFrame, plan: JobPlan) -> DataFrame:
-    """Parsed and exploded in the JVM, one row per bundle, into an operator that does nothing."""
-    parsed = records.withColumn("r", F.from_json(F.col("value").cast("string"), REPORT_SCHEMA))
-    rows = parsed.select("cluster", "ingest_ms", "r.broker", F.explode("r.bundles"))
-    return idle(rows.select("cluster", "ingest_ms", "broker", "key", "value.*"), plan)
+def idle(records: DataFrame, plan: JobPlan) -> DataFrame:
+    return decide(records, make_idle_operator())
 
 
-def start(
-    spark: SparkSession, plan: JobPlan, operator: Callable[[DataFrame, JobPlan], DataFrame]
-) -> Variant:
-    """Starts one query; its sink publishes what it decides, as the job's does."""
-    log = EmbeddedLog(plan.log_path)
-    for topic in (*plan.source_topics, plan.decisions_topic, plan.dead_letters_topic):
-        log.create_topic(topic, 1)
-    topics = Topics(
-        plan.channels, plan.commands_topic, plan.decisions_topic, plan.dead_letters_topic
+def parsed(records: DataFrame, plan: JobPlan) -> DataFrame:
+    content = F.from_json(F.col("value").cast("string"), REPORT)
+    rows = records.withColumn("report", content).select(
+        *[name for name in RECORD_COLUMNS if name != "value"],
+        "report.cpu",
+        "report.memory",
+        F.explode_outer("report.bundles").alias("bundle", "stats"),
     )
+    return decide(rows, make_idle_operator())
 
-    def sink(frame: DataFrame, batch_id: int) -> None:
-        rows = sorted(frame.collect(), key=lambda row: (row.cluster, row.seq))
-        outcome = plan_records(rows, topics, time.time_ns() // 1_000_000, True)
-        if outcome.records:
-            log.append(outcome.records)
 
+VARIANTS: dict[str, Callable[[DataFrame, JobPlan], DataFrame]] = {
+    "decide": decided,
+    "idle": idle,
+    "parsed": parsed,
+}
+
+
+def contestant(
+    spark: SparkSession, folder: Path, name: str, owned: list[OutRecord]
+) -> Contestant:
+    plan = JobPlan(
+        log_path=str(folder / f"{name}.db"),
+        checkpoint=str(folder / name),
+        clusters={CLUSTER: SETTINGS},
+        name=name,
+        rows_max=1_000_000,
+        bytes_max=1 << 30,
+    )
+    log = EmbeddedLog(plan.log_path)
+    create_topics(plan, log)
+    log.append(owned)
+    keeper = LeaseKeeper(lambda: log, plan.name, "bench", LEASE_MS)
+    keeper.acquire(log, Halt(), 0)
+    sink = make_sink(plan, keeper, Metrics(), Fault())
+    frame = VARIANTS[name](read_records(spark, plan), plan)
     query = (
-        operator(read_records(spark, plan), plan)
-        .writeStream.queryName(plan.name)
+        frame.writeStream.queryName(name)
+        .outputMode("append")
         .option("checkpointLocation", plan.checkpoint)
-        .trigger(processingTime=f"{plan.trigger_ms} milliseconds")
+        .trigger(processingTime="250 milliseconds")
         .foreachBatch(sink)
         .start()
     )
-    return Variant(plan.name, log, query)
+    sink.query_id.set_result(str(query.id))
+    return Contestant(name, plan, log, query)
 
 
-def measure(
-    spark: SparkSession, brokers: int, bundles: int, batches: int
-) -> dict[str, list[float]]:
+def measure(brokers: int, bundles: int, batches: int) -> dict[str, list[float]]:
     """Trigger times in ms by variant."""
     names = bundle_names(brokers * bundles)
-    rng = np.random.default_rng(7)
-    times: dict[str, list[float]] = {}
+    rng = np.random.default_rng(1)
+    owned = [
+        OutRecord(SETTINGS.channel_topic, name, value) for name, value in ownership(brokers, names)
+    ]
     with tempfile.TemporaryDirectory() as folder:
-        kinds = {"idle": idle, "job": job, "json": from_json}
-        variants = [start(spark, plan_for(Path(folder), n), k) for n, k in kinds.items()]
-        owned = [OutRecord(SETTINGS.channel_topic, k, v) for k, v in ownership(brokers, names)]
-        for variant in variants:
-            variant.log.append(owned)
-            variant.wait(variant.log.end_sequence([SETTINGS.channel_topic]))
-        for at in range(1, WARM_UP + batches + 1):
-            batch = [
+        keep = {"spark.sql.streaming.numRecentProgressUpdates": "10000"}
+        memory = {"spark.driver.memory": "2g", **keep}
+        spark = build_session(job_conf("bench", folder, "local[2,4]", 1, None, memory))
+        all_of_them = [contestant(spark, Path(folder), name, owned) for name in VARIANTS]
+        for at in range(1, WARM_UP_BATCHES + batches + 1):
+            records = [
                 OutRecord(
                     SETTINGS.reports_topic,
                     f"{CLUSTER}/{broker_name(b)}",
@@ -162,43 +151,36 @@ def measure(
                 )
                 for b in range(brokers)
             ]
-            for variant in variants:
-                variant.log.append(batch)
-                took = variant.wait(variant.log.end_sequence([SETTINGS.reports_topic]))
-                if at > WARM_UP:
-                    times.setdefault(variant.name, []).append(took)
-        for variant in variants:
-            variant.query.stop()
+            turn = at % len(all_of_them)
+            for one in all_of_them[turn:] + all_of_them[:turn]:
+                one.batch(records)
+        times = {one.name: one.times_ms(brokers)[-batches:] for one in all_of_them}
+        for one in all_of_them:
+            one.query.stop()
+        spark.stop()
     return times
 
 
 def main() -> None:
-    """Runs the bench and prints its tables."""
+    """Prints a table, or JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--brokers", type=int, action="append")
-    parser.add_argument("--bundles", type=int, default=100)
-    parser.add_argument("--batches", type=int, default=20)
+    parser.add_argument("--brokers", type=int, default=100)
+    parser.add_argument("--bundles", type=int, default=100, help="bundles of each broker")
+    parser.add_argument("--batches", type=int, default=15)
     parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place:
-        conf = job_conf("bench", place, "local[2,4]", 1, None, {"spark.driver.memory": "4g"})
-        spark = build_session(conf)
-        results = {
-            brokers: measure(spark, brokers, args.bundles, args.batches)
-            for brokers in args.brokers or [100, 1_000]
-        }
-        spark.stop()
-    if args.json:
-        print(json.dumps({b: {n: spread(t) for n, t in r.items()} for b, r in results.items()}))
+    options = parser.parse_args()
+    times = measure(options.brokers, options.bundles, options.batches)
+    medians = {name: spread(values)["median"] for name, values in times.items()}
+    ratios = {name: medians["decide"] / medians[name] for name in ("idle", "parsed")}
+    if options.json:
+        figures = {name: spread(values) for name, values in times.items()}
+        print(json.dumps({"trigger_ms": figures, "ratio_of_medians": ratios}))
         return
-    for brokers, times in results.items():
-        table = Table(f"{brokers} brokers x {args.bundles} bundles, one trigger", "ms")
-        for name, values in times.items():
-            table.row(name, values)
-        table.show()
-        floor = statistics.median(times["idle"])
-        for name in ("job", "json"):
-            print(f"  {name} / idle, medians: {statistics.median(times[name]) / floor:.2f}")
+    table = Table(f"trigger, {options.brokers} brokers x {options.bundles} bundles", "ms")
+    for name, values in times.items():
+        table.row(name, values)
+    table.show()
+    print(f"  decide/idle {ratios['idle']:.2f}   decide/parsed {ratios['parsed']:.2f}")
 
 
 if __name__ == "__main__":

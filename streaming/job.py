@@ -68,7 +68,7 @@ def _run(plan: JobPlan, halt: Halt, stack: ExitStack) -> None:
     fault = armed()
     fault.reach("start_up", fault.batch)
     spark = stack.enter_context(_session(plan))
-    sink = _sink(plan, keeper, metrics, fault)
+    sink = make_sink(plan, keeper, metrics, fault)
     stack.callback(sink.close)
     spark.streams.addListener(ProgressListener(metrics))
     query = start_query(spark, plan, fault, sink)
@@ -143,7 +143,8 @@ def _session(plan: JobPlan) -> Iterator[SparkSession]:
         spark.stop()
 
 
-def _sink(plan: JobPlan, keeper: LeaseKeeper, metrics: Metrics, fault: Fault) -> Sink:
+def make_sink(plan: JobPlan, keeper: LeaseKeeper, metrics: Metrics, fault: Fault) -> Sink:
+    """The sink of a plan; it opens its own log."""
     topics = Topics(
         plan.channels, plan.commands_topic, plan.decisions_topic, plan.dead_letters_topic
     )

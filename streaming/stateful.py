@@ -132,8 +132,10 @@ def reject_rows(cluster: str, first: int, rejects: Sequence[Reject]) -> list[Row
 
 
 def output_frame(rows: Sequence[Row]) -> pd.DataFrame:
-    """Rows with the columns of `OUTPUT_SCHEMA`. No nulls: Spark joins frames of several groups,
-    and pandas would guess the types of columns that hold nothing else.
+    """Rows with the columns of `OUTPUT_SCHEMA`.
+
+    No nulls: Spark joins the frames of several groups, and pandas would guess the types of
+    columns that hold nothing else.
     """
     return pd.DataFrame(rows, columns=OUTPUT_COLUMNS).astype({"seq": "int32"})
 
