@@ -21,7 +21,7 @@ from controller.agent.own_log import wall_ms
 from controller.demo.children import Children
 from controller.demo.observer import Observer
 from controller.demo.plan import DemoPlan, make_plan
-from controller.demo.summary import complaints, in_words, summarize, write_json
+from controller.demo.summary import Summary, complaints, in_words, summarize, write_json
 from controller.demo.view import Phase, Screen
 from controller.sim.process import ProcessSpec, write_spec
 from controller.sim.workload import Workload
@@ -219,7 +219,7 @@ def run_demo(
     """Plays the demo and prints the summary; the exit status of `bundlectl demo`.
 
     0 = done; 1 = it failed, or the observer saw violations; 4 = a run of full length did not end
-    balanced; 130 = interrupted before the run began. Raises ConfigError for a bad configuration.
+    balanced; 130 = interrupted, unless it was to run without end. Raises ConfigError for a bad configuration.
     """
     plan = make_plan(config)
     workload = Workload(
@@ -245,6 +245,7 @@ def _run(
     summary: Path | None,
 ) -> int:
     screen = Screen()
+    is_complete = True
     try:
         with _sigterm_interrupts(), Children(plan.directory) as children, screen:
             demo = Demo(plan, workload, seconds, forever, screen, children, transport, observer)
@@ -257,10 +258,16 @@ def _run(
         screen.say("Interrupted; all processes are stopped.")
         if observer.started_ms is None:
             return INTERRUPTED
-    return _conclude(screen, observer, seconds, summary)
+        is_complete = False
+    result = _conclude(screen, observer, summary)
+    if result.violations:
+        return FAILED
+    if not is_complete:  # the only end that a run without end has
+        return OK if forever else INTERRUPTED
+    return _judge(screen, observer, result) if seconds >= JUDGED_FROM_S else OK
 
 
-def _conclude(screen: Screen, observer: Observer, seconds: int, summary: Path | None) -> int:
+def _conclude(screen: Screen, observer: Observer, summary: Path | None) -> Summary:
     result = summarize(observer)
     screen.say("")
     for line in in_words(result, observer):
@@ -268,13 +275,15 @@ def _conclude(screen: Screen, observer: Observer, seconds: int, summary: Path | 
     if summary is not None:
         write_json(result, summary)
         screen.say(f"Summary written to {summary}")
-    if result.violations:
-        return FAILED
+    return result
+
+
+def _judge(screen: Screen, observer: Observer, result: Summary) -> int:
     found = complaints(result, observer)
-    if found and seconds >= JUDGED_FROM_S:
-        screen.say("Not as it should be: " + "; ".join(found) + ".")
-        return NOT_CONVERGED
-    return OK
+    if not found:
+        return OK
+    screen.say("Not as it should be: " + "; ".join(found) + ".")
+    return NOT_CONVERGED
 
 
 @contextmanager
