@@ -1,0 +1,1 @@
+"""The command line `bundlectl`. Rules: thin, says what failed in one sentence, starts quickly."""

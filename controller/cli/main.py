@@ -1,0 +1,114 @@
+"""`bundlectl`: run the job, an agent or the demo; look into configuration and log.
+
+Spark, agents and the demo are imported inside their commands, so that the others start quickly.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from controller.cli import config_commands, log_commands
+from controller.cli.errors import CliError, SentenceGroup
+from controller.cli.java import require_java
+from controller.cli.options import ConfigOption, SetOption, loaded
+from controller.config.errors import nearest
+
+app = typer.Typer(
+    name="bundlectl",
+    cls=SentenceGroup,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Load-balance controller for Apache Pulsar-style brokers.",
+    epilog="Exit status: 0 done, 1 error, 2 wrong usage, 4 not balanced at the end (demo).",
+)
+app.add_typer(config_commands.app, name="config")
+app.add_typer(log_commands.app, name="log")
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+) -> None:
+    """Options of all commands; `--debug` is read by `SentenceGroup`."""
+
+
+@app.command("version")
+def show_version() -> None:
+    """Print the version."""
+    try:
+        typer.echo(version("bundle-controller"))
+    except PackageNotFoundError as error:
+        raise CliError("bundle-controller is not installed; run make setup") from error
+
+
+@app.command("java", hidden=True)
+def check_java() -> None:
+    """Say which Java Spark will use, or what to do about it; the Makefile asks."""
+    typer.echo(f"Java {require_java()}")
+
+
+@app.command()
+def run(config: ConfigOption = None, set_: SetOption = None) -> None:
+    """Run the controller: one Spark Structured Streaming job, until SIGTERM or Ctrl-C."""
+    if config is None:
+        raise typer.BadParameter("name a file with --config", param_hint="--config")
+    found = loaded(config, set_)
+    require_java()
+    from streaming.main import run_job
+
+    raise typer.Exit(run_job(found))
+
+
+@app.command()
+def agent(
+    cluster: Annotated[str, typer.Option("--cluster", help="Cluster of the configuration.")],
+    broker: Annotated[str, typer.Option("--broker", help="Broker id, as in channel records.")],
+    config: ConfigOption = None,
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="Serve bundles in name only, with made-up load.")
+    ] = False,
+    own_log: Annotated[
+        Path | None,
+        typer.Option("--own-log", help="Where to record what is served (JSON lines)."),
+    ] = None,
+    set_: SetOption = None,
+) -> None:
+    """Run the agent of one broker, until SIGTERM or Ctrl-C."""
+    if not simulated:
+        raise typer.BadParameter(
+            "only simulated brokers can be run from here; add --simulated", param_hint="--simulated"
+        )
+    found = loaded(config, set_)
+    if cluster not in found.clusters:
+        hint = nearest(cluster, found.clusters)
+        raise CliError(f"{found.source} names no cluster {cluster!r}; {hint}")
+    from controller.sim.process import configure_logs, run_agent
+
+    configure_logs()
+    raise typer.Exit(run_agent(found, cluster, broker, own_log))
+
+
+@app.command()
+def demo(
+    seconds: Annotated[int, typer.Option("--seconds", min=1, help="Length after start-up.")] = 120,
+    forever: Annotated[bool, typer.Option("--forever", help="Go on until Ctrl-C.")] = False,
+    summary: Annotated[
+        Path | None, typer.Option("--summary", help="File for the summary as JSON.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", help="TOML file; by default conf/demo.toml.")
+    ] = None,
+) -> None:
+    """Show the controller at work: the real job, simulated brokers, a join, a death, a split."""
+    require_java()
+    from controller.demo.run import run_demo
+
+    raise typer.Exit(run_demo(seconds, forever=forever, summary=summary, config=config))
+
+
+if __name__ == "__main__":
+    app(prog_name="bundlectl")
