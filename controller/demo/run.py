@@ -219,7 +219,8 @@ def run_demo(
     """Plays the demo and prints the summary; the exit status of `bundlectl demo`.
 
     0 = done; 1 = it failed, or the observer saw violations; 4 = a run of full length did not end
-    balanced; 130 = interrupted, unless it was to run without end. Raises ConfigError for a bad configuration.
+    balanced; 130 = interrupted, unless it was to run without end. Raises ConfigError for a bad
+    configuration.
     """
     plan = make_plan(config)
     workload = Workload(
