@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import structlog
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -169,6 +171,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=15)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     times = measure(options.brokers, options.bundles, options.batches)
     medians = {name: spread(values)["median"] for name, values in times.items()}
     ratios = {name: medians["decide"] / medians[name] for name in ("idle", "parsed")}
