@@ -60,7 +60,11 @@ class Store:
         self._identity: tuple[int, int] | None = None
         with _fork_lock:
             _stores.add(self)
-        self._prepare()
+        try:
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Closes the file for all threads, each after what it is just doing."""
@@ -208,6 +212,4 @@ def _after_fork() -> None:
     _fork_lock.release()
 
 
-os.register_at_fork(
-    before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
-)
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

@@ -16,7 +16,7 @@ import msgspec
 
 from controller.transport.embedded.connection import BUSY_WAIT_MS, Store
 from controller.transport.embedded.leases import LeaseTable
-from controller.transport.errors import TransportError, UnknownTopicError
+from controller.transport.errors import CorruptError, TransportError, UnknownTopicError
 from controller.transport.port import Headers, Lease, LogRecord, Marker, OutRecord, partition_of
 
 Clock = Callable[[], int]
@@ -47,10 +47,10 @@ class EmbeddedLog:
         durability: str = "process",
         busy_wait_ms: int = BUSY_WAIT_MS,
     ) -> None:
-        self.path = Path(path)
         self._clock = clock
-        self._store = Store(self.path, durability, busy_wait_ms)
-        self._leases = LeaseTable(self._store, clock)
+        self._store = Store(Path(path), durability, busy_wait_ms)
+        self.path = self._store.path
+        self._leases = LeaseTable(self._store, self._now)
         self._topics: dict[str, tuple[int, int]] = {}  # name -> id, partitions; topics stay
         self._names: dict[int, str] = {}
 
@@ -140,8 +140,12 @@ class EmbeddedLog:
         )
         return places
 
+    def now_ms(self) -> int:
+        """The log's time, in milliseconds: the clock, but never before the last record."""
+        with self._store.reading() as connection:
+            return self._now(connection)
+
     def _now(self, connection: sqlite3.Connection) -> int:
-        """The log's time: the clock, but never before the last record."""
         last = int(connection.execute("SELECT ingest_ms FROM head").fetchone()[0])
         return max(last, self._clock())
 
@@ -175,7 +179,7 @@ class EmbeddedLog:
                 (number, partition, offset, limit),
             ).fetchall()
         return [
-            LogRecord(sequence, topic, part, at, key, value, _headers(headers), ingest_ms)
+            LogRecord(sequence, topic, part, at, key, value, self._headers(headers), ingest_ms)
             for sequence, part, at, key, value, headers, ingest_ms in rows
         ]
 
@@ -223,19 +227,19 @@ class EmbeddedLog:
     ) -> int:
         """Greatest sequence <= `to` so that records after `after` stay within both limits.
 
-        At least one record is let through, however big.
+        At least one record is let through, however big, also if `rows_max` is 0.
         """
         with self._store.reading() as connection:
             numbers = self._numbers(connection, topics)
             cursor = connection.execute(
                 "SELECT sequence, length(value) FROM records WHERE sequence > ? AND sequence <= ? "
                 f"AND topic IN ({_marks(numbers)}) ORDER BY sequence LIMIT ?",
-                (after, to, *numbers, rows_max + 1),
+                (after, to, *numbers, max(rows_max, 1) + 1),
             )
             end, rows, size = after, 0, 0
             for sequence, length in cursor:
                 rows, size = rows + 1, size + (length or 0)
-                if rows > rows_max or (size > bytes_max and rows > 1):
+                if rows > 1 and (rows > rows_max or size > bytes_max):
                     return end
                 end = sequence
         return to
@@ -255,6 +259,14 @@ class EmbeddedLog:
         columns = [list(column) for column in zip(*rows, strict=True)]
         columns[1] = [self._names[number] for number in columns[1]]
         return tuple(columns)  # type: ignore[return-value]  # zip forgets the columns' types
+
+    def _headers(self, packed: bytes | None) -> Headers:
+        try:
+            return msgspec.msgpack.decode(packed, type=Headers) if packed else ()
+        except msgspec.DecodeError as error:
+            raise CorruptError(
+                f"{self.path} is damaged (headers of a record: {error}): restore it from a copy"
+            ) from error
 
     def _numbers(self, connection: sqlite3.Connection, topics: Sequence[str]) -> list[int]:
         return [self._topic(connection, topic)[0] for topic in topics]
@@ -280,10 +292,6 @@ class EmbeddedLog:
     def close(self) -> None:
         """Closes the file for this thread; later calls raise `ClosedError`."""
         self._store.close()
-
-
-def _headers(packed: bytes | None) -> Headers:
-    return msgspec.msgpack.decode(packed, type=Headers) if packed else ()
 
 
 def _marks(values: Sequence[int]) -> str:
