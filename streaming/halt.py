@@ -6,6 +6,7 @@ on it. The first failure is the one that is told.
 
 from __future__ import annotations
 
+import signal
 import threading
 
 
@@ -16,6 +17,15 @@ class Halt:
         self._event = threading.Event()
         self._lock = threading.Lock()
         self.failure: str | None = None
+
+    def catch_signals(self) -> None:
+        """Makes SIGTERM and Ctrl-C ask for a clean stop; does nothing off the main thread.
+
+        To be called again once Spark's context is up: it takes Ctrl-C for itself.
+        """
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, lambda _number, _frame: self.stop())
 
     def stop(self) -> None:
         """Asks for a clean stop. Safe in a signal handler: takes no lock."""

@@ -68,6 +68,7 @@ def _run(plan: JobPlan, halt: Halt, stack: ExitStack) -> None:
     fault = armed()
     fault.reach("start_up", fault.batch)
     spark = stack.enter_context(_session(plan))
+    halt.catch_signals()
     sink = make_sink(plan, keeper, metrics, fault)
     stack.callback(sink.close)
     spark.streams.addListener(ProgressListener(metrics))

@@ -20,10 +20,8 @@ def run_plan(plan: JobPlan) -> int:
     """Runs the job until SIGTERM or Ctrl-C; 0 after a clean stop, 1 and a sentence otherwise."""
     configure_logs()
     halt = Halt()
-    previous = {
-        number: signal.signal(number, lambda _number, _frame: halt.stop())
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
+    previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    halt.catch_signals()
     try:
         run(plan, halt)
     except JobError as error:
