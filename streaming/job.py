@@ -14,7 +14,6 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import structlog
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -189,7 +188,7 @@ def _watch(query: StreamingQuery, halt: Halt) -> None:
             halt.fail(f"the query failed: {cause_of(error)}" if error else "the query ended")
 
 
-def cause_of(error: StreamingQueryException) -> str:
+def cause_of(error: Exception) -> str:
     """The line of a failed query that names the cause: the innermost Python error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     python_errors = [line for line in lines if _is_error_line(line)]
