@@ -22,6 +22,7 @@ from controller.transport.embedded.translation import translated
 from controller.transport.errors import ClosedError, CorruptError, NotWritableError
 
 BUSY_WAIT_MS = 15_000  # a writer holds the lock for milliseconds; longer means that it hangs
+SMALLEST_BYTES = 512  # SQLite's least page; it would take less for empty, and write over it
 WAL_KEPT_BYTES = 64 * 1024 * 1024  # a big batch may make the WAL longer; then it is cut again
 
 SYNCHRONOUS = {"process": "NORMAL", "power": "FULL"}
@@ -160,6 +161,8 @@ class Store:
             raise NotWritableError(
                 f"cannot make the folder {self.path.parent} ({error.strerror}): give another path"
             ) from error
+        if self.path.is_file() and 0 < self.path.stat().st_size < SMALLEST_BYTES:
+            raise CorruptError(f"{self.path} is not a log: give another path")
         with self.reading() as connection:
             is_current = self._schema.is_current(connection, self.path)
         with self.using() as connection:

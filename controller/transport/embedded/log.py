@@ -233,7 +233,7 @@ class EmbeddedLog:
             numbers = self._numbers(connection, topics)
             cursor = connection.execute(
                 "SELECT sequence, length(value) FROM records WHERE sequence > ? AND sequence <= ? "
-                f"AND topic IN ({_marks(numbers)}) ORDER BY sequence LIMIT ?",
+                f"AND {_among(numbers)} ORDER BY sequence LIMIT ?",
                 (after, to, *numbers, max(rows_max, 1) + 1),
             )
             end, rows, size = after, 0, 0
@@ -250,7 +250,7 @@ class EmbeddedLog:
             numbers = self._numbers(connection, topics)
             rows = connection.execute(
                 "SELECT sequence, topic, partition, offset, key, value, ingest_ms FROM records "
-                f"WHERE sequence > ? AND sequence <= ? AND topic IN ({_marks(numbers)}) "
+                f"WHERE sequence > ? AND sequence <= ? AND {_among(numbers)} "
                 "ORDER BY sequence LIMIT ?",
                 (after, to, *numbers, limit),
             ).fetchall()
@@ -294,5 +294,9 @@ class EmbeddedLog:
         self._store.close()
 
 
-def _marks(values: Sequence[int]) -> str:
-    return ", ".join("?" * len(values))
+def _among(numbers: Sequence[int]) -> str:
+    """A filter by topic; the plus keeps SQLite on the range of sequences, away from the index.
+
+    By the index it would read and sort all records of the topics for each batch.
+    """
+    return f"+topic IN ({', '.join('?' * len(numbers))})"
