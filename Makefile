@@ -27,7 +27,8 @@ help: ## list the targets
 setup: $(STAMP) ## virtual environment with everything in it
 
 $(STAMP): pyproject.toml constraints.txt
-	@[ -n "$(PYTHON)" ] && "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	@[ -n "$(PYTHON)" ] && \
+	"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	|| { echo "bundle-controller needs Python 3.11 or newer: install one, or name it with" \
 	"make PYTHON=/path/to/python." >&2; exit 1; }
 	@[ -x $(BIN)/python ] || "$(PYTHON)" -m venv $(VENV) \
