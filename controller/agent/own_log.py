@@ -36,6 +36,20 @@ def wall_ms() -> float:
     return time.time_ns() / 1_000_000
 
 
+def clock_offset_ms() -> float:
+    """What to add to this machine's monotonic time to get ms since 1970, measured now."""
+    return wall_ms() - time.monotonic_ns() / 1_000_000
+
+
+def steady_clock(offset_ms: float) -> Callable[[], float]:
+    """Ms since 1970 that no correction of the system's clock disturbs.
+
+    Monotonic time is the same for all processes of a machine, so those that are given the same
+    offset share one clock, and the order of their lines can be trusted.
+    """
+    return lambda: time.monotonic_ns() / 1_000_000 + offset_ms
+
+
 class OwnLog:
     """Appends lines to one file; safe to call from several threads."""
 

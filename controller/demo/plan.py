@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from controller.agent.own_log import clock_offset_ms
 from controller.agent.runtime import RuntimeSettings
 from controller.agent.state import AgentSettings
 from controller.config import ConfigError, JobConfig, as_tables, as_toml, load_config
@@ -39,6 +40,7 @@ class DemoPlan:
     agent: AgentSettings
     runtime: RuntimeSettings
     busy_wait_ms: int  # of the brokers, for the log's lock
+    clock_offset_ms: float  # of the one clock that observer and brokers share
     split_topics_max: int  # the growing bundle passes it at a third of the run
     brokers: int = 6  # at the start
     workload: WorkloadSpec = field(default_factory=WorkloadSpec)
@@ -86,6 +88,7 @@ def make_plan(path: Path | None) -> DemoPlan:
         agent=config.agent_settings(),
         runtime=config.runtime_settings(cluster),
         busy_wait_ms=config.agent.busy_wait_ms,
+        clock_offset_ms=clock_offset_ms(),
         split_topics_max=config.balance.thresholds.topics_max,
     )
 

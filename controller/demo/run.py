@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from controller.agent.own_log import wall_ms
+from controller.agent.own_log import steady_clock
 from controller.demo.children import Children
 from controller.demo.observer import Observer
 from controller.demo.plan import DemoPlan, make_plan
@@ -75,7 +75,7 @@ class Demo:
         """Start-up, then the run; returns when the time is over."""
         self._start_up()
         started_s = time.monotonic()
-        self.plan.start_file.write_text(f"{wall_ms():.3f}")
+        self.plan.start_file.write_text(f"{self.observer.clock():.3f}")
         self.observer.start()
         while True:
             elapsed_s = time.monotonic() - started_s
@@ -94,6 +94,7 @@ class Demo:
             broker=broker,
             own_log=str(self.plan.own_logs / f"{broker}.jsonl"),
             start_file=str(self.plan.start_file),
+            clock_offset_ms=self.plan.clock_offset_ms,
             busy_wait_ms=self.plan.busy_wait_ms,
             agent=self.plan.agent,
             runtime=self.plan.runtime,
@@ -147,7 +148,7 @@ class Demo:
             served = self.observer.service.served()
             self.doomed = max(sorted(served), key=lambda broker: len(served[broker]))
             self.children.kill(self.doomed)
-            self.observer.died(self.doomed, wall_ms())
+            self.observer.died(self.doomed, self.observer.clock())
             orphans = len(served[self.doomed])
             self.screen.say(f"{self.doomed} is killed (SIGKILL); it served {orphans} bundles.")
 
@@ -230,7 +231,13 @@ def run_demo(
     try:
         for topic, partitions in plan.topics.items():
             transport.create_topic(topic, partitions)
-        observer = Observer(transport, plan.own_logs, plan.channel_topic, plan.decisions_topic)
+        observer = Observer(
+            transport,
+            plan.own_logs,
+            plan.channel_topic,
+            plan.decisions_topic,
+            clock=steady_clock(plan.clock_offset_ms),
+        )
         return _run(plan, workload, transport, observer, seconds, forever, summary)
     finally:
         transport.close()

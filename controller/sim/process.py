@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from controller.agent.own_log import OwnLog, wall_ms
+from controller.agent.own_log import OwnLog, clock_offset_ms, steady_clock, wall_ms
 from controller.agent.runtime import AgentRuntime, RuntimeSettings
 from controller.agent.state import AgentSettings
 from controller.config.sections import JobConfig
@@ -37,6 +37,7 @@ class ProcessSpec:
     broker: str
     own_log: str
     start_file: str | None = None  # holds the start of the workload's time, once it has begun
+    clock_offset_ms: float | None = None  # of the own log; None = measured by the process
     durability: str = "process"
     busy_wait_ms: int = 2_000  # well below the lease
     agent: AgentSettings = field(default_factory=AgentSettings)
@@ -80,9 +81,11 @@ def run_simulated(spec: ProcessSpec, stop: threading.Event) -> int:
     except TransportError as error:
         print(f"agent {spec.broker}: {error}", file=sys.stderr)
         return 1
-    own_log = OwnLog(Path(spec.own_log), spec.broker)
+    offset_ms = clock_offset_ms() if spec.clock_offset_ms is None else spec.clock_offset_ms
+    clock = steady_clock(offset_ms)
+    own_log = OwnLog(Path(spec.own_log), spec.broker, clock)
     start_file = None if spec.start_file is None else Path(spec.start_file)
-    time = WorkloadTime(start_file)
+    time = WorkloadTime(start_file, clock)
     broker = SimulatedBroker(Workload(spec.workload), spec.capacity, own_log, time.elapsed_ms)
     runtime = AgentRuntime(spec.cluster, spec.broker, broker, transport, spec.agent, spec.runtime)
     try:
