@@ -43,6 +43,7 @@ demo: $(STAMP) ## the real job and simulated brokers, two minutes
 	$(if $(filter-out 0,$(FOREVER)),--forever) $(if $(SUMMARY),--summary "$(SUMMARY)")
 
 test: $(STAMP) ## all tests
+	@$(BIN)/bundlectl java
 	$(BIN)/python -m pytest
 
 test-fast: $(STAMP) ## tests without Spark and without the slow ones
@@ -58,6 +59,7 @@ check: $(STAMP) ## lint, format, types, layers, house rules
 BENCHES := transport_append step trigger latency
 
 bench: $(STAMP) ## measurements; figures depend on the machine, ratios less
+	@$(BIN)/bundlectl java
 	@for name in $(foreach b,$(BENCHES),$(if $(wildcard bench/$(b).py),$(b))); do \
 	echo "== bench.$$name"; $(BIN)/python -m "bench.$$name" || exit 1; done
 

@@ -102,9 +102,7 @@ VARIANTS: dict[str, Callable[[DataFrame, JobPlan], DataFrame]] = {
 }
 
 
-def contestant(
-    spark: SparkSession, folder: Path, name: str, owned: list[OutRecord]
-) -> Contestant:
+def contestant(spark: SparkSession, folder: Path, name: str, owned: list[OutRecord]) -> Contestant:
     plan = JobPlan(
         log_path=str(folder / f"{name}.db"),
         checkpoint=str(folder / name),

@@ -117,9 +117,7 @@ def check_start(plan: JobPlan, log_file: EmbeddedLog) -> None:
 
 
 def _open_log(plan: JobPlan) -> EmbeddedLog:
-    return EmbeddedLog(
-        plan.log_path, durability=plan.durability, busy_wait_ms=plan.busy_wait_ms
-    )
+    return EmbeddedLog(plan.log_path, durability=plan.durability, busy_wait_ms=plan.busy_wait_ms)
 
 
 def _holder() -> str:

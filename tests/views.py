@@ -44,12 +44,6 @@ def make_view(
     owner = np.array([index[b.owner] if b.owner else -1 for b in bundles], np.int64)
     lower = np.arange(len(bundles), dtype=np.int64) * width
 
-    def total(given: Mapping[str, float] | None, values: list[float]) -> np.ndarray:
-        sums = {
-            n: sum(v for v, b in zip(values, bundles, strict=True) if b.owner == n) for n in names
-        }
-        return np.array([(given or {}).get(n, sums[n]) for n in names], np.float64)
-
     loads = np.array([points[n] / 100.0 for n in names], np.float64)
     ns = np.array([namespaces.index(b.namespace) for b in bundles], np.int64)
     ranks = np.array([sorted(namespaces).index(n) for n in namespaces], np.int64)
@@ -58,8 +52,8 @@ def make_view(
         broker_names=names,
         broker_load=loads,
         broker_load_ema=loads.copy(),
-        broker_rate=total(rates, [b.rate for b in bundles]),
-        broker_throughput=total(throughputs, [b.throughput for b in bundles]),
+        broker_rate=_totals(names, bundles, "rate", rates),
+        broker_throughput=_totals(names, bundles, "throughput", throughputs),
         broker_topics=np.array([(topics or {}).get(n, 0) for n in names], np.int64),
         broker_bundles=np.array([int((owner == i).sum()) for i in range(len(names))], np.int64),
         broker_capacity=np.full(len(names), 100.0),
@@ -88,3 +82,14 @@ def make_view(
         namespace_bundles=np.bincount(ns, minlength=len(namespaces)),
         namespace_rank=ranks,
     )
+
+
+def _totals(
+    names: Sequence[str],
+    bundles: Sequence[B],
+    figure: str,
+    given: Mapping[str, float] | None,
+) -> np.ndarray:
+    """A figure of each broker: given, or the sum over its bundles."""
+    sums = {n: sum(getattr(b, figure) for b in bundles if b.owner == n) for n in names}
+    return np.array([(given or {}).get(n, sums[n]) for n in names], np.float64)

@@ -33,9 +33,7 @@ FAULTS = ("start_up:0", "operator:1", "state_commit:2", "before_publish:3", "aft
 
 
 def world_settings() -> Settings:
-    return replace(
-        SETTINGS, actions=replace(SETTINGS.actions, decision_ttl_ms=NEVER_EXPIRES_MS)
-    )
+    return replace(SETTINGS, actions=replace(SETTINGS.actions, decision_ttl_ms=NEVER_EXPIRES_MS))
 
 
 def world_plan(folder: Path) -> JobPlan:
