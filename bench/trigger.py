@@ -5,8 +5,7 @@
 Three queries run in one session, each on a log of its own; batch by batch they take turns, so that
 all meet the same machine. `decide` is the job's query; `idle` the same with an operator that does
 nothing with the raw rows; `parsed` the same again, with from_json and explode before it. Every
-batch is one full report of every broker, with random figures that do not compress; a round is due
-in every second.
+batch is one full report of every broker, with random figures that do not compress, and one round.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import argparse
 import json
 import logging
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +41,7 @@ from streaming.stateful import make_idle_operator, make_operator
 
 WARM_UP_BATCHES = 4  # the JVM compiles, the workers import
 LEASE_MS = 600_000
+AHEAD_S = 86_400
 STATS = (
     "struct<msgRateIn:double,msgRateOut:double,msgThroughputIn:double,msgThroughputOut:double,"
     "consumerCount:long,producerCount:long,topics:long,cacheSize:long>"
@@ -102,7 +103,23 @@ VARIANTS: dict[str, Callable[[DataFrame, JobPlan], DataFrame]] = {
 }
 
 
-def contestant(spark: SparkSession, folder: Path, name: str, owned: list[OutRecord]) -> Contestant:
+class BatchClock:
+    """A clock that goes on by one round for each batch, so that every batch brings one round.
+
+    It is ahead of the wall clock, whose readings the log therefore never takes.
+    """
+
+    def __init__(self) -> None:
+        self.now_ms = (int(time.time()) + AHEAD_S) * 1_000
+
+    def __call__(self) -> int:
+        """Milliseconds since 1970, a day ahead."""
+        return self.now_ms
+
+
+def contestant(
+    spark: SparkSession, folder: Path, name: str, owned: list[OutRecord], clock: BatchClock
+) -> Contestant:
     plan = JobPlan(
         log_path=str(folder / f"{name}.db"),
         checkpoint=str(folder / name),
@@ -111,7 +128,7 @@ def contestant(spark: SparkSession, folder: Path, name: str, owned: list[OutReco
         rows_max=1_000_000,
         bytes_max=1 << 30,
     )
-    log = EmbeddedLog(plan.log_path)
+    log = EmbeddedLog(plan.log_path, clock=clock)
     create_topics(plan, log)
     log.append(owned)
     keeper = LeaseKeeper(lambda: log, plan.name, "bench", LEASE_MS)
@@ -137,12 +154,14 @@ def measure(brokers: int, bundles: int, batches: int) -> dict[str, list[float]]:
     owned = [
         OutRecord(SETTINGS.channel_topic, name, value) for name, value in ownership(brokers, names)
     ]
+    clock = BatchClock()
     with tempfile.TemporaryDirectory() as folder:
         keep = {"spark.sql.streaming.numRecentProgressUpdates": "10000"}
         memory = {"spark.driver.memory": "2g", **keep}
         spark = build_session(job_conf("bench", folder, "local[2,4]", 1, None, memory))
-        all_of_them = [contestant(spark, Path(folder), name, owned) for name in VARIANTS]
+        all_of_them = [contestant(spark, Path(folder), name, owned, clock) for name in VARIANTS]
         for at in range(1, WARM_UP_BATCHES + batches + 1):
+            clock.now_ms += SETTINGS.rounds.interval_ms
             records = [
                 OutRecord(
                     SETTINGS.reports_topic,

@@ -59,7 +59,7 @@ def make_operator(settings: Mapping[str, Settings], fault: Fault) -> StepFunctio
         result = step(before, records, now_ms, settings[cluster])
         blob = pack(encode_state(result.state))
         state.update((ENVELOPE, blob))
-        _warm[cluster] = (blob, result.state)
+        keep_state(cluster, blob, result.state)
         fault.reach("operator", _batch_id())
         yield output_frame(result_rows(cluster, result))
 
@@ -98,6 +98,15 @@ def load_state(cluster: str, state: GroupState, settings: Settings) -> ClusterSt
     if warm is not None and warm[0] == blob:
         return warm[1]
     return decode_state(unpack(blob), settings)
+
+
+def keep_state(cluster: str, blob: bytes, state: ClusterState) -> None:
+    """Keeps the decoded state for the next batch.
+
+    In a function of the module, because the operator itself is pickled: a global that it names is
+    a copy of its own in every task.
+    """
+    _warm[cluster] = (blob, state)
 
 
 def pack(plain: bytes) -> bytes:

@@ -92,10 +92,13 @@ class Columns:
         for column in self.layout:
             yield column, self[column.name]
 
-    def restore(self, names: list[str], arrays: dict[str, Array]) -> None:
-        """Takes over names ("" = free slot) and arrays; missing columns become empty."""
+    def restore(self, names: list[str], slots: dict[str, int], arrays: dict[str, Array]) -> None:
+        """Takes over names ("" = free slot), their slots, and arrays.
+
+        Columns that are missing become empty.
+        """
         self.names = names
-        self.slots = {name: slot for slot, name in enumerate(names) if name}
+        self.slots = slots
         self.free = [slot for slot, name in enumerate(names) if not name]
         for column in self.layout:
             array = _empty(column, max(MIN_ROWS, len(names)))

@@ -14,7 +14,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -26,11 +27,19 @@ from controller.core.tables import broker_table, bundle_table
 
 MAGIC = b"BCST"
 VERSION = 1
+NAMES_KEPT = 8  # clusters whose bundle names one process keeps, a few MB each at most
 _PREFIX = struct.Struct("<4sHI")
 
 Migration = Callable[[dict[str, Any]], dict[str, Any]]
 MIGRATIONS: dict[int, Migration] = {}
 """Version -> function that turns a header of that version into one of the next."""
+
+
+class Names(NamedTuple):
+    """Names of a table; not to be changed, `Columns.restore` copies."""
+
+    by_slot: tuple[str, ...]
+    slots: Mapping[str, int]
 
 
 class StateBlobError(ValueError):
@@ -96,9 +105,15 @@ def decode_state(blob: bytes, settings: Settings) -> ClusterState:
     state = new_state("", settings)
     state.memory = msgspec.convert(header["memory"], Memory)
     state.namespaces = header["namespaces"]
-    state.brokers.restore(header["brokers"], arrays["brokers"])
-    names = _bundle_names(header["namespaces"], arrays["bundles"], header["free_bundles"])
-    state.bundles.restore(names, arrays["bundles"])
+    brokers = header["brokers"]
+    slots = {name: slot for slot, name in enumerate(brokers) if name}
+    state.brokers.restore(brokers, slots, arrays["brokers"])
+    names = _bundle_names(
+        tuple(header["namespaces"]),
+        *(arrays["bundles"][column].tobytes() for column in ("namespace", "lower", "upper")),
+        tuple(header["free_bundles"]),
+    )
+    state.bundles.restore(list(names.by_slot), dict(names.slots), arrays["bundles"])
     return state
 
 
@@ -116,19 +131,25 @@ def bundle_name(namespace: str, lower: int, upper: int) -> str:
     return f"{namespace}/0x{lower:08x}_0x{upper:08x}"
 
 
-def _bundle_names(namespaces: list[str], arrays: dict[str, Array], free: list[int]) -> list[str]:
+@lru_cache(maxsize=NAMES_KEPT)
+def _bundle_names(
+    namespaces: tuple[str, ...], namespace: bytes, lower: bytes, upper: bytes, free: tuple[int, ...]
+) -> Names:
+    """Names by slot, and slots by name.
+
+    Kept, because names hardly ever change: most states that a process decodes have the names of
+    one that it has decoded before.
+    """
     names = [
-        bundle_name(namespaces[n], lower, upper) if namespaces else ""
-        for n, lower, upper in zip(
-            arrays["namespace"].tolist(),
-            arrays["lower"].tolist(),
-            arrays["upper"].tolist(),
+        bundle_name(namespaces[n], low, high) if namespaces else ""
+        for n, low, high in zip(
+            *(np.frombuffer(column, "<u4").tolist() for column in (namespace, lower, upper)),
             strict=True,
         )
     ]
     for slot in free:
         names[slot] = ""
-    return names
+    return Names(tuple(names), {name: slot for slot, name in enumerate(names) if name})
 
 
 def _planes(array: Array) -> bytes:

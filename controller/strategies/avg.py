@@ -26,7 +26,7 @@ import numpy as np
 from controller.strategies.params import AvgParams
 from controller.strategies.protocols import Memory, ShedPlan, Transfer
 from controller.strategies.verdicts import Reason, Verdict
-from controller.strategies.view import ClusterView, Floats
+from controller.strategies.view import ByOwner, ClusterView, Floats
 
 Hits = dict[str, int]
 
@@ -48,6 +48,7 @@ class AvgShed:
             return ShedPlan((), _kept(view, low, high), _balanced(view, pairs, self.params))
         transfers: list[Transfer] = []
         verdicts: list[Verdict] = []
+        movable: ByOwner | None = None
         for cold, hot in wide:
             if not self._triggers(view, cold, hot, low, high):
                 verdicts.append(self._waits(view, cold, hot, low, high))
@@ -55,7 +56,8 @@ class AvgShed:
             for broker in (view.broker_names[cold], view.broker_names[hot]):
                 low.pop(broker, None)
                 high.pop(broker, None)
-            moved, refusals = self._unload(view, cold, hot)
+            movable = movable or ByOwner(view, view.bundle_is_movable)
+            moved, refusals = self._unload(view, movable, cold, hot)
             transfers += moved
             verdicts += refusals
         return ShedPlan(tuple(transfers), {"high": high, "low": low}, tuple(verdicts))
@@ -105,13 +107,13 @@ class AvgShed:
         )
 
     def _unload(
-        self, view: ClusterView, cold: int, hot: int
+        self, view: ClusterView, movable: ByOwner, cold: int, hot: int
     ) -> tuple[list[Transfer], list[Verdict]]:
         """Moves the share of the difference that the settings allow, biggest bundles first."""
         amount, sizes, unit = self._amount(view, cold, hot)
         if amount <= 0.0:
             return [], [self._too_small(view, cold, hot)]
-        own = np.flatnonzero((view.bundle_owner == hot) & view.bundle_is_movable)
+        own = movable.of(hot)
         bundles = view.order(own, sizes[own])
         taken: list[Transfer] = []
         returning = 0

@@ -65,3 +65,17 @@ class ClusterView:
         if by is not None:
             keys.append(-by)
         return bundles[np.lexsort(keys)]
+
+
+class ByOwner:
+    """Some bundles of a view grouped by owner; looking one owner up costs nothing more."""
+
+    def __init__(self, view: ClusterView, which: Bools) -> None:
+        bundles = np.flatnonzero(which & (view.bundle_owner >= 0))
+        self._bundles = bundles[np.argsort(view.bundle_owner[bundles], kind="stable")]
+        owners = np.arange(len(view.broker_names) + 1)
+        self._starts = np.searchsorted(view.bundle_owner[self._bundles], owners)
+
+    def of(self, owner: int) -> Ints:
+        """Bundles of one broker, in ascending order."""
+        return self._bundles[self._starts[owner] : self._starts[owner + 1]]
