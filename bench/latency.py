@@ -39,7 +39,6 @@ WARM_UP_S = 30.0  # the JVM compiles for that long; not measured
 POLL_S = 0.005
 ASK_EVERY_S = 0.37  # no multiple of the trigger, so that requests meet all its phases
 REPORT_EVERY_S = 5
-SETTLE_MS = 470  # ticks fall on multiples of the trigger; this leaves 30 ms to append the tick
 READ_MAX = 10_000
 
 
@@ -70,7 +69,10 @@ class Figures:
 
 def job_plan(folder: Path) -> JobPlan:
     rounds = RoundSettings(
-        interval_ms=1_000, upkeep_interval_ms=1_000, settle_ms=SETTLE_MS, warmup_ms=0
+        interval_ms=1_000,
+        upkeep_interval_ms=1_000,
+        settle_ms=RoundSettings().settle_ms,
+        warmup_ms=0,
     )
     return JobPlan(
         log_path=str(folder / "log.db"),

@@ -26,7 +26,6 @@ def plan_of(config: JobConfig) -> JobPlan:
         rows_max=job.max_rows_per_trigger,
         bytes_max=job.max_bytes_per_trigger,
         read_partitions=job.read_partitions,
-        start=job.start,
         lease_ttl_ms=config.lease.ttl_ms,
         lease_wait_ms=config.lease.wait_ms,
         durability=config.transport.durability,

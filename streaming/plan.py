@@ -31,8 +31,6 @@ class JobPlan:
     rows_max: int = 20_000  # records per micro-batch
     bytes_max: int = 64 * 1024 * 1024  # bytes of values per micro-batch
     read_partitions: int = 1
-    start: str = "earliest"  # of a new checkpoint, or "latest"
-    wait_ms: int = 0  # the source waits this long for a first record
     lease_ttl_ms: int = 10_000
     lease_wait_ms: int = 30_000  # longer than the lease of a crashed predecessor
     durability: str = "process"  # of what the job writes: "power" outlives a power cut

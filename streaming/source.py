@@ -1,7 +1,8 @@
 """Spark source over the embedded log: one stream of all topics in the order of their append.
 
-The offset is `{"sequence": n}`, the last record that was read (0 = none): gap-free and visible in
-order, so a range of sequences is a batch, and reading it again gives the same rows. One partition
+The offset is `{"given_up": g, "sequence": n}`: n is the last record that was read (0 = none), gap-free
+and visible in order, so a range of sequences is a batch, and reading it again gives the same rows.
+g is how far retention had trimmed when the checkpoint began: what goes later is missed. One partition
 a batch by default: a Python read task costs more than it saves on records this small.
 Instances live in two places: Spark's planner process asks for offsets, Python workers read. Each
 of them keeps one open log per file for its life. Built by `streaming.query`.
@@ -10,7 +11,6 @@ of them keeps one open log per file for its life. Built by `streaming.query`.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -38,21 +38,19 @@ ARROW_SCHEMA = pa.schema(
         ("ingest_ms", pa.int64()),
     ]
 )
+Offset = dict[str, int]
 CHUNK_ROWS = 2_000  # records per Arrow batch: a few MB of reports, never the whole batch twice
 
 _logs: dict[str, EmbeddedLog] = {}
 
 
-class TrimmedError(RuntimeError):
-    """Retention removed records that this checkpoint has not read yet."""
-
-
 @dataclass
 class SequenceRange(InputPartition):
-    """Records after `start` up to `end`, inclusive."""
+    """Records after `start` up to `end`, inclusive; trimmed ones up to `given_up` are not missed."""
 
     start: int
     end: int
+    given_up: int
 
 
 class BundleLogSource(DataSource):
@@ -72,107 +70,84 @@ class BundleLogSource(DataSource):
         return LogReader(
             path=self.options["path"],
             topics=json.loads(self.options["topics"]),
-            start=self.options.get("start", "earliest"),
             rows_max=int(self.options.get("rows_max", "20000")),
             bytes_max=int(self.options.get("bytes_max", str(64 * 1024 * 1024))),
             partitions_max=int(self.options.get("partitions", "1")),
-            wait_ms=int(self.options.get("wait_ms", "0")),
         )
 
 
 class LogReader(DataSourceStreamReader):
     """Reads `topics` of the log file at `path`.
 
-    `start` is where a new checkpoint begins: `earliest` or `latest`.
-    `rows_max`, `bytes_max` bound a batch. `wait_ms`: how long to wait for a first record when
-    there is none, so that it need not wait for the next trigger.
+    A new checkpoint begins at the first record that is left: the whole channel is needed to know
+    who owns what. `rows_max`, `bytes_max` bound a batch.
     """
 
     def __init__(
         self,
         path: str,
         topics: Sequence[str],
-        start: str = "earliest",
         rows_max: int = 20_000,
         bytes_max: int = 64 * 1024 * 1024,
         partitions_max: int = 1,
-        wait_ms: int = 0,
     ) -> None:
         self.path = path
         self.topics = tuple(topics)
-        self.start = start
         self.rows_max = rows_max
         self.bytes_max = bytes_max
         self.partitions_max = partitions_max
-        self.wait_ms = wait_ms
 
-    def initialOffset(self) -> dict[str, int]:
+    def initialOffset(self) -> Offset:
         """Where a new checkpoint begins."""
-        is_latest = self.start == "latest"
-        return {"sequence": _open(self.path).end_sequence() if is_latest else self._trimmed()}
+        log = _open(self.path)
+        trimmed = max((log.trimmed_sequence(topic) for topic in self.topics), default=0)
+        return _offset(0, trimmed)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """The bounds are our options, two at once; Spark's limits know only one."""
         return ReadAllAvailable()
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """The end of the next batch, within the bounds."""
         log = _open(self.path)
-        after = start["sequence"]
-        self._check_not_trimmed(after)
-        deadline = time.monotonic() + self.wait_ms / 1_000
+        after, given_up = start["sequence"], start["given_up"]
+        log.check_left(self.topics, after, given_up)
         end = log.end_sequence(self.topics)
-        while end <= after and time.monotonic() < deadline:
-            time.sleep(0.01)
-            end = log.end_sequence(self.topics)
-        if end <= after:
-            return {"sequence": after}
-        end = log.limit_sequence(self.topics, after, end, self.rows_max, self.bytes_max)
-        return {"sequence": end}
+        if end > after:
+            after = log.limit_sequence(self.topics, after, end, self.rows_max, self.bytes_max)
+        return _offset(after, given_up)
 
-    def reportLatestOffset(self) -> dict[str, int]:
+    def reportLatestOffset(self) -> Offset:
         """The end of the log, for the lag in Spark's progress."""
-        return {"sequence": _open(self.path).end_sequence(self.topics)}
+        return _offset(_open(self.path).end_sequence(self.topics), 0)
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Equal ranges of sequences."""
         first, last = start["sequence"], end["sequence"]
-        self._check_not_trimmed(first)
         count = max(1, min(self.partitions_max, last - first))
         cuts = [first + (last - first) * i // count for i in range(count + 1)]
-        return [SequenceRange(a, b) for a, b in pairwise(cuts)]
+        return [SequenceRange(a, b, end["given_up"]) for a, b in pairwise(cuts)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of a range, in order, as Arrow."""
         assert isinstance(partition, SequenceRange)
-        self._check_not_trimmed(partition.start)
-        return self._read(partition.start, partition.end)
+        return self._read(partition)
 
-    def _read(self, start: int, end: int) -> Iterator[pa.RecordBatch]:
+    def _read(self, part: SequenceRange) -> Iterator[pa.RecordBatch]:
         log = _open(self.path)
-        while start < end:
-            columns = log.read_columns(start, end, self.topics, CHUNK_ROWS)
+        start = part.start
+        while start < part.end:
+            columns = log.read_columns(start, part.end, self.topics, CHUNK_ROWS, part.given_up)
             batch = pa.record_batch(list(columns), schema=ARROW_SCHEMA)
             if not batch.num_rows:
                 return
             yield batch
             start = columns[0][-1]
 
-    def _trimmed(self) -> int:
-        log = _open(self.path)
-        return max((log.trimmed_sequence(topic) for topic in self.topics), default=0)
 
-    def _check_not_trimmed(self, after: int) -> None:
-        log = _open(self.path)
-        for topic in self.topics:
-            trimmed = log.trimmed_sequence(topic)
-            if trimmed > after:
-                raise TrimmedError(
-                    f"topic {topic} of {self.path} was trimmed by retention up to sequence "
-                    f"{trimmed}, but this checkpoint has read only up to {after}: records are "
-                    "lost. Start with a new checkpoint (the controller rebuilds from the log), "
-                    "and keep retention longer than the longest downtime."
-                )
+def _offset(sequence: int, given_up: int) -> Offset:
+    """Keys in one order always: Spark compares offsets as text."""
+    return {"given_up": given_up, "sequence": sequence}
 
 
 def _open(path: str) -> EmbeddedLog:

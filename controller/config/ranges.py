@@ -28,7 +28,6 @@ EXACT: Mapping[str, Rule] = MappingProxyType(
         "job.name": NAME,
         "job.checkpoint": TEXT,
         "job.act": ANY,
-        "job.start": ANY,
         "job.trigger_ms": {"ge": 10, "le": 600_000},
         "job.master": TEXT,
         "job.driver_memory": {"pattern": r"^[1-9][0-9]*[kmgtKMGT]$"},

@@ -26,7 +26,6 @@ class JobSection:
     name: str = "bundle-controller"  # of the query, the writer lease and the marker
     checkpoint: str = "checkpoints/bundle-controller"
     act: Literal["channel", "observe"] = "channel"  # observe: decides and logs, publishes nothing
-    start: Literal["earliest", "latest"] = "earliest"  # of a new checkpoint
     may_adopt: bool = True  # False: refuses a log that another checkpoint published to
     trigger_ms: int = 250
     max_rows_per_trigger: int = 20_000

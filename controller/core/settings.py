@@ -26,7 +26,8 @@ class RoundSettings:
 
     interval_ms: int = 60_000  # Pulsar sheds once a minute (loadBalancerSheddingIntervalMinutes)
     upkeep_interval_ms: int = 5_000  # orphans and waiting requests; divides interval_ms
-    settle_ms: int = 500  # patience for records of slower partitions before a due round runs
+    settle_ms: int = 450  # patience for records of slower partitions before a due round runs;
+    # ticks and triggers both fall on multiples of 250 ms, so this just catches the next trigger
     warmup_ms: int = 10_000  # a new memory only watches for this long, then it acts
     catchup_ticks_max: int = 1_000  # ticks made up for after a silence of the whole log
 

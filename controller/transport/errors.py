@@ -8,6 +8,7 @@ TransportError
 ├── SchemaError          made by a newer program
 ├── ClosedError          used after close
 ├── UnknownTopicError
+├── OffsetOutOfRangeError  removed by retention, or past the end of the log
 ├── FencedError          another holder has the lease; nothing was written
 └── LeaseHeldError       another holder has it, for so long
 """
@@ -45,6 +46,10 @@ class ClosedError(TransportError):
 
 class UnknownTopicError(TransportError):
     """The topic or partition does not exist."""
+
+
+class OffsetOutOfRangeError(TransportError):
+    """A reader asked for records that retention removed, or that the log never had."""
 
 
 class FencedError(TransportError):

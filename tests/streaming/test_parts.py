@@ -86,8 +86,11 @@ def test_the_blob_envelope_keeps_its_content() -> None:
 
 
 def test_the_cause_of_a_failed_query_is_the_innermost_python_error() -> None:
-    text = "org.apache.X: no\n  File x\nstreaming.source.TrimmedError: records are lost\n at org.Y"
-    assert cause_of(Exception(text)) == "streaming.source.TrimmedError: records are lost"
+    text = "org.apache.X: no\n  File x\ncontroller.transport.errors.OffsetOutOfRangeError: records are lost\n at org.Y"
+    assert (
+        cause_of(Exception(text))
+        == "controller.transport.errors.OffsetOutOfRangeError: records are lost"
+    )
 
 
 def test_faults_are_off_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

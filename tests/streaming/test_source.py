@@ -9,16 +9,21 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from controller.transport.embedded.maintenance import apply_retention
+from controller.transport.errors import OffsetOutOfRangeError
 from streaming.query import read_records
-from streaming.source import LogReader, TrimmedError
+from streaming.source import LogReader
 from tests.streaming.worlds import assign, heartbeat, new_log, plan
 
 ALL = ReadAllAvailable()
 TOPICS = ("load-reports", "controller-commands")
 
 
+def at(sequence: int, given_up: int = 0) -> dict[str, int]:
+    return {"given_up": given_up, "sequence": sequence}
+
+
 def read(reader: LogReader, start: int, end: int) -> list[dict]:
-    ranges = reader.partitions({"sequence": start}, {"sequence": end})
+    ranges = reader.partitions(at(start), at(end))
     return pa.Table.from_batches([b for r in ranges for b in reader.read(r)]).to_pylist()
 
 
@@ -27,7 +32,7 @@ def test_a_range_reads_the_same_again_although_the_log_grew(tmp_path: Path) -> N
     log = new_log(job)
     log.append([heartbeat("east", f"b{n}", n) for n in range(10)] + [assign("east", 1)])
     reader = LogReader(job.log_path, TOPICS)
-    end = reader.latestOffset({"sequence": 0}, ALL)
+    end = reader.latestOffset(at(0), ALL)
     first = read(reader, 0, end["sequence"])
     log.append([heartbeat("east", "b1", 99)])
 
@@ -42,22 +47,22 @@ def test_batches_stay_within_rows_and_bytes(tmp_path: Path) -> None:
     size = len(heartbeat("east", "b", 1).value or b"")
     by_bytes = LogReader(job.log_path, TOPICS, bytes_max=3 * size)
 
-    assert by_rows.latestOffset({"sequence": 0}, ALL) == {"sequence": 4}
-    assert by_rows.latestOffset({"sequence": 8}, ALL) == {"sequence": 10}
-    assert by_bytes.latestOffset({"sequence": 0}, ALL) == {"sequence": 3}
+    assert by_rows.latestOffset(at(0), ALL) == at(4)
+    assert by_rows.latestOffset(at(8), ALL) == at(10)
+    assert by_bytes.latestOffset(at(0), ALL) == at(3)
 
 
 def test_partitions_cover_the_range_without_overlap(tmp_path: Path) -> None:
     job = plan(tmp_path)
     new_log(job).append([heartbeat("east", "b", n) for n in range(10)])
     reader = LogReader(job.log_path, TOPICS, partitions_max=3)
-    ranges = reader.partitions({"sequence": 0}, {"sequence": 10})
+    ranges = reader.partitions(at(0), at(10))
 
     assert [ranges[0].start, ranges[-1].end] == [0, 10]
     assert all(a.end == b.start for a, b in pairwise(ranges))
 
 
-def test_a_start_that_retention_trimmed_fails_with_a_sentence(tmp_path: Path) -> None:
+def test_records_that_retention_took_from_a_checkpoint_are_missed_loudly(tmp_path: Path) -> None:
     job = plan(tmp_path)
     now = [1_000]
     log = new_log(job, clock=lambda: now[0])
@@ -67,10 +72,28 @@ def test_a_start_that_retention_trimmed_fails_with_a_sentence(tmp_path: Path) ->
     apply_retention(log, "load-reports", retention_ms=1_000, now_ms=now[0])
     reader = LogReader(job.log_path, TOPICS)
 
-    with pytest.raises(TrimmedError, match="trimmed by retention up to sequence 3"):
-        reader.latestOffset({"sequence": 1}, ALL)
-    assert reader.initialOffset() == {"sequence": 3}
-    assert [row["sequence"] for row in read(reader, 3, 4)] == [4]
+    with pytest.raises(OffsetOutOfRangeError, match="up to sequence 3, reader wants .* 1"):
+        reader.latestOffset(at(1), ALL)
+    with pytest.raises(OffsetOutOfRangeError):
+        read(reader, 1, 4)
+
+
+def test_a_new_checkpoint_reads_what_is_left_of_all_topics(tmp_path: Path) -> None:
+    """Retention of the reports must not hide older records of the channel."""
+    job = plan(tmp_path)
+    now = [1_000]
+    log = new_log(job, clock=lambda: now[0])
+    log.append([heartbeat("east", "b", 1), assign("east", 1), heartbeat("east", "b", 2)])
+    now[0] = 100_000
+    log.append([heartbeat("east", "b", 3)])
+    apply_retention(log, "load-reports", retention_ms=1_000, now_ms=now[0])
+    reader = LogReader(job.log_path, TOPICS)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    ranges = reader.partitions(start, end)
+    rows = pa.Table.from_batches([b for r in ranges for b in reader.read(r)]).to_pylist()
+
+    assert [row["sequence"] for row in rows] == [2, 4]
 
 
 @pytest.mark.spark

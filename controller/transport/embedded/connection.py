@@ -163,6 +163,7 @@ class Store:
             ) from error
         if self.path.is_file() and 0 < self.path.stat().st_size < SMALLEST_BYTES:
             raise CorruptError(f"{self.path} is not a log: give another path")
+        self._refuse_emptied()
         with self.reading() as connection:
             is_current = self._schema.is_current(connection, self.path)
         with self.using() as connection:
@@ -172,6 +173,19 @@ class Store:
                 if not self._schema.is_current(connection, self.path):
                     self._schema.upgrade(connection)
         self._identity = _identity(self.path)
+
+    def _refuse_emptied(self) -> None:
+        """SQLite takes an empty file for a new one and removes the write-ahead file beside it."""
+        wal = self.path.with_name(self.path.name + "-wal")
+        try:
+            is_emptied = os.stat(wal).st_size > 0 and os.stat(self.path).st_size == 0
+        except FileNotFoundError:
+            return
+        if is_emptied:
+            raise CorruptError(
+                f"{self.path} was emptied, but {wal.name} beside it holds records: restore both "
+                "from a copy, or move both away to start a new log"
+            )
 
     def _enable_wal(self, connection: sqlite3.Connection) -> None:
         """Switching to WAL does not wait for locks by itself, so wait here."""

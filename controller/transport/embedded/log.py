@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from controller.transport.embedded import bounds
 from controller.transport.embedded.connection import BUSY_WAIT_MS, Store
 from controller.transport.embedded.leases import LeaseTable
 from controller.transport.errors import CorruptError, TransportError, UnknownTopicError
@@ -77,7 +78,7 @@ class EmbeddedLog:
                 (name, partitions, cleanup, retention_ms),
             )
             connection.executemany(
-                "INSERT INTO partitions VALUES (?, ?, 0)",
+                "INSERT INTO partitions (topic, partition, next_offset) VALUES (?, ?, 0)",
                 [(cursor.lastrowid, partition) for partition in range(partitions)],
             )
 
@@ -117,6 +118,7 @@ class EmbeddedLog:
         sequence = connection.execute("SELECT next_sequence FROM head").fetchone()[0]
         ingest_ms = self._now(connection)
         offsets: dict[tuple[int, int], int] = {}
+        last: dict[tuple[int, int], int] = {}
         rows = []
         places = []
         for record in records:
@@ -126,14 +128,16 @@ class EmbeddedLog:
             if offset is None:
                 offset = self._next_offset(connection, place)
             offsets[place] = offset + 1
+            last[place] = sequence
             headers = msgspec.msgpack.encode(record.headers) if record.headers else None
             rows.append((sequence, *place, offset, record.key, record.value, headers, ingest_ms))
             places.append((place[1], offset))
             sequence += 1
         connection.executemany(INSERT, rows)
         connection.executemany(
-            "UPDATE partitions SET next_offset = ? WHERE topic = ? AND partition = ?",
-            [(offset, *place) for place, offset in offsets.items()],
+            "UPDATE partitions SET next_offset = ?, last_sequence = ? "
+            "WHERE topic = ? AND partition = ?",
+            [(offset, last[place], *place) for place, offset in offsets.items()],
         )
         connection.execute(
             "UPDATE head SET next_sequence = ?, ingest_ms = ?", (sequence, ingest_ms)
@@ -170,9 +174,15 @@ class EmbeddedLog:
 
     # ------------------------------------------------------------------ reading
     def read(self, topic: str, partition: int, offset: int, limit: int) -> list[LogRecord]:
-        """Up to `limit` records of a partition from `offset` on, in order."""
+        """Up to `limit` records of a partition from `offset` on, in order.
+
+        Raises `OffsetOutOfRangeError` where retention has removed records, or past the end.
+        """
         with self._store.reading() as connection:
             number, _ = self._topic(connection, topic)
+            bounds.check_offset(
+                connection, f"topic {topic} of {self.path}", (number, partition), offset
+            )
             rows = connection.execute(
                 "SELECT sequence, partition, offset, key, value, headers, ingest_ms FROM records "
                 "WHERE topic = ? AND partition = ? AND offset >= ? ORDER BY offset LIMIT ?",
@@ -182,6 +192,16 @@ class EmbeddedLog:
             LogRecord(sequence, topic, part, at, key, value, self._headers(headers), ingest_ms)
             for sequence, part, at, key, value, headers, ingest_ms in rows
         ]
+
+    def start_offsets(self, topic: str) -> dict[int, int]:
+        """The first offset that retention has left, by partition."""
+        with self._store.reading() as connection:
+            number, _ = self._topic(connection, topic)
+            query = (
+                "SELECT partition, trimmed_offset FROM partitions WHERE topic = ? "
+                "ORDER BY partition"
+            )
+            return dict(connection.execute(query, (number,)).fetchall())
 
     def end_offsets(self, topic: str) -> dict[int, int]:
         """The offset after the last record, by partition."""
@@ -194,21 +214,18 @@ class EmbeddedLog:
             return dict(rows.fetchall())
 
     def end_sequence(self, topics: Iterable[str] | None = None) -> int:
-        """Sequence of the last record, of all topics or of some; 0 if there is none."""
+        """Sequence of the last record, of all topics or of some; 0 if there was none.
+
+        Also of one that maintenance has removed since: it never goes back.
+        """
         with self._store.reading() as connection:
             if topics is None:
                 row = connection.execute("SELECT next_sequence - 1 FROM head").fetchone()
                 return int(row[0])
-            last = [
-                connection.execute(
-                    "SELECT sequence FROM records WHERE topic = ? AND partition = ? "
-                    "ORDER BY offset DESC LIMIT 1",
-                    (number, partition),
-                ).fetchone()
-                for number, partitions in (self._topic(connection, t) for t in topics)
-                for partition in range(partitions)
-            ]
-        return max((int(row[0]) for row in last if row is not None), default=0)
+            query = "SELECT max(last_sequence) FROM partitions WHERE topic = ?"
+            numbers = self._numbers(connection, list(topics))
+            last = [connection.execute(query, (number,)).fetchone()[0] for number in numbers]
+        return max(last, default=0)
 
     def trimmed_sequence(self, topic: str) -> int:
         """Greatest sequence that retention removed from a topic; 0 if it removed nothing.
@@ -221,6 +238,15 @@ class EmbeddedLog:
         if row is None:
             raise UnknownTopicError(f"topic {topic} does not exist in {self.path}")
         return int(row[0])
+
+    def check_left(self, topics: Sequence[str], after: int, given_up: int = 0) -> None:
+        """Raises `OffsetOutOfRangeError` if retention removed records that follow `after`.
+
+        What it removed up to `given_up` does not count.
+        """
+        with self._store.reading() as connection:
+            numbers = self._numbers(connection, topics)
+            bounds.check_sequence(connection, str(self.path), numbers, after, given_up)
 
     def limit_sequence(
         self, topics: Sequence[str], after: int, to: int, rows_max: int, bytes_max: int
@@ -244,10 +270,18 @@ class EmbeddedLog:
                 end = sequence
         return to
 
-    def read_columns(self, after: int, to: int, topics: Sequence[str], limit: int) -> Columns:
-        """Records after one sequence up to another, as columns in sequence order."""
+    def read_columns(
+        self, after: int, to: int, topics: Sequence[str], limit: int, given_up: int = 0
+    ) -> Columns:
+        """Records after one sequence up to another, as columns in sequence order.
+
+        Raises `OffsetOutOfRangeError` if retention has removed some; checked in the same picture
+        that is read, so that none can go between the check and the reading. A reader that began
+        when retention had been there already gives up what was trimmed then (`given_up`).
+        """
         with self._store.reading() as connection:
             numbers = self._numbers(connection, topics)
+            bounds.check_sequence(connection, str(self.path), numbers, after, given_up)
             rows = connection.execute(
                 "SELECT sequence, topic, partition, offset, key, value, ingest_ms FROM records "
                 f"WHERE sequence > ? AND sequence <= ? AND {_among(numbers)} "

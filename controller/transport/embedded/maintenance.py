@@ -70,6 +70,8 @@ def compact(
     """Compacts a topic by key; returns how many records were removed. Times are milliseconds."""
     now_ms = log.now_ms() if now_ms is None else now_ms
     found = _topic(log, topic)
+    if found.cleanup != "compact":
+        raise ValueError(f"topic {topic} is not made for compaction: it would lose records")
     removable: list[int] = []
     for partition in range(found.partitions):
         last: dict[str, tuple[int, bool, int]] = {}  # -> sequence, is tombstone, ingest
@@ -103,18 +105,26 @@ def apply_retention(
     if retention_ms is None:
         return 0
     removable: list[int] = []
+    last: dict[int, int] = {}  # partition -> sequence of the last record to go
     with log.store.reading() as connection:
         for partition in range(found.partitions):
             for sequence, ingest_ms, _, _ in _scan(connection, found, partition):
                 if ingest_ms > now_ms - retention_ms:
                     break
                 removable.append(sequence)
+                last[partition] = sequence
     if not removable:
         return 0
     with log.store.writing() as connection:
         connection.execute(
             "UPDATE topics SET trimmed_sequence = max(trimmed_sequence, ?) WHERE id = ?",
             (max(removable), found.number),
+        )
+        connection.executemany(
+            "UPDATE partitions SET trimmed_offset = max(trimmed_offset, 1 + coalesce("
+            "(SELECT offset FROM records WHERE sequence = ?), -1)) "
+            "WHERE topic = ? AND partition = ?",
+            [(sequence, found.number, partition) for partition, sequence in last.items()],
         )
     return _remove(log, sorted(removable))
 

@@ -25,6 +25,8 @@ CREATE TABLE partitions (
     topic INTEGER NOT NULL,
     partition INTEGER NOT NULL,
     next_offset INTEGER NOT NULL,
+    last_sequence INTEGER NOT NULL DEFAULT 0,
+    trimmed_offset INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (topic, partition)
 ) WITHOUT ROWID;
 CREATE TABLE records (
