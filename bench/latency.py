@@ -39,6 +39,7 @@ WARM_UP_S = 30.0  # the JVM compiles for that long; not measured
 POLL_S = 0.005
 ASK_EVERY_S = 0.37  # no multiple of the trigger, so that requests meet all its phases
 REPORT_EVERY_S = 5
+SETTLE_MS = RoundSettings().settle_ms
 READ_MAX = 10_000
 
 
@@ -71,7 +72,7 @@ def job_plan(folder: Path) -> JobPlan:
     rounds = RoundSettings(
         interval_ms=1_000,
         upkeep_interval_ms=1_000,
-        settle_ms=RoundSettings().settle_ms,
+        settle_ms=SETTLE_MS,
         warmup_ms=0,
     )
     return JobPlan(

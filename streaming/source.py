@@ -1,9 +1,9 @@
 """Spark source over the embedded log: one stream of all topics in the order of their append.
 
-The offset is `{"given_up": g, "sequence": n}`: n is the last record that was read (0 = none), gap-free
-and visible in order, so a range of sequences is a batch, and reading it again gives the same rows.
-g is how far retention had trimmed when the checkpoint began: what goes later is missed. One partition
-a batch by default: a Python read task costs more than it saves on records this small.
+The offset is `{"given_up": g, "sequence": n}`: n is the last record that was read (0 = none),
+gap-free and visible in order, so a range of sequences is a batch, and reading it again gives the
+same rows; g is how far retention had trimmed when the checkpoint began (what goes later is missed).
+One partition a batch by default: a Python read task costs more than it saves on small records.
 Instances live in two places: Spark's planner process asks for offsets, Python workers read. Each
 of them keeps one open log per file for its life. Built by `streaming.query`.
 """
@@ -46,7 +46,7 @@ _logs: dict[str, EmbeddedLog] = {}
 
 @dataclass
 class SequenceRange(InputPartition):
-    """Records after `start` up to `end`, inclusive; trimmed ones up to `given_up` are not missed."""
+    """Records after `start` up to `end`, inclusive; trimmed ones up to `given_up` are fine."""
 
     start: int
     end: int

@@ -72,7 +72,7 @@ def test_records_that_retention_took_from_a_checkpoint_are_missed_loudly(tmp_pat
     apply_retention(log, "load-reports", retention_ms=1_000, now_ms=now[0])
     reader = LogReader(job.log_path, TOPICS)
 
-    with pytest.raises(OffsetOutOfRangeError, match="up to sequence 3, reader wants .* 1"):
+    with pytest.raises(OffsetOutOfRangeError, match=r"up to sequence 3, reader wants .* 1"):
         reader.latestOffset(at(1), ALL)
     with pytest.raises(OffsetOutOfRangeError):
         read(reader, 1, 4)

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from controller.transport.errors import OffsetOutOfRangeError, UnknownTopicError
 
 _REMEDY = (
-    "records are lost; start anew (the controller with a new checkpoint), and keep retention longer "
-    "than the longest downtime"
+    "records are lost; start anew (the controller with a new checkpoint), and keep retention "
+    "longer than the longest downtime"
 )
 
 
