@@ -22,16 +22,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from controller.core.answers import answer_requests, is_warm
-from controller.core.fold_channel import fold_channel
-from controller.core.fold_commands import fold_command
-from controller.core.fold_reports import fold_report
+from controller.core.fold.channel import fold_channel
+from controller.core.fold.commands import fold_command
+from controller.core.fold.reports import fold_report
 from controller.core.inputs import RawRecord, Snapshot, StepResult
-from controller.core.rounds import run_tick
+from controller.core.rounds.answers import answer_requests, is_warm
+from controller.core.rounds.ticks import run_tick
 from controller.core.settings import Settings
 from controller.core.state import ClusterState
-from controller.core.tables import OWNED
-from controller.core.view import is_in_flight, liveness
+from controller.core.state.tables import OWNED
+from controller.core.view.build import is_in_flight, liveness
 from controller.core.work import Work
 from controller.wire.limits import WireLimits
 from controller.wire.rejects import Reject, WireError, make_reject

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from controller.core.inputs import ChannelWrite, RawRecord
 from controller.core.settings import Settings
 from controller.core.state import ClusterState, bundle_name
-from controller.core.windows import Sample, add_samples
+from controller.core.state.windows import Sample, add_samples
 from controller.model.bundles import split_name
 from controller.wire.rejects import Reject, WireError, make_reject
 
 if TYPE_CHECKING:
-    from controller.core.answers import Desk
+    from controller.core.rounds.answers import Desk
 
 
 @dataclass(slots=True)

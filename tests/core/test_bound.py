@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.core.bound import load_bound
+from controller.core.view.bound import load_bound
 from tests.views import B, make_view
 
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from controller.core.columns import Column, Columns
 from controller.core.settings import WindowSettings
-from controller.core.state import StateBlobError, decode_state, encode_state, migrate, new_state
+from controller.core.state import StateBlobError, decode_state, encode_state, new_state
+from controller.core.state.cluster import migrate
+from controller.core.state.columns import Column, Columns
 from tests.world import CLUSTER, SETTINGS, world
 
 

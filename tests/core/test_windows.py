@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.columns import Columns
-from controller.core.tables import bundle_table
-from controller.core.windows import Sample, add_samples, smooth
+from controller.core.state.columns import Columns
+from controller.core.state.tables import bundle_table
+from controller.core.state.windows import Sample, add_samples, smooth
 from tests.golden_scenarios import load, ticks
 
 RATES = ("msgRateIn", "msgRateOut", "msgThroughputIn", "msgThroughputOut")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from controller.core.load import load_ratio
+from controller.core.view.load import load_ratio
 from controller.strategies.avg import AvgShed
 from controller.strategies.params import AvgParams, ResourceWeights
 from controller.strategies.protocols import Memory

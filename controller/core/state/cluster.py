@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from controller.core.columns import Array, Columns
-from controller.core.memory import Memory
 from controller.core.settings import Settings
-from controller.core.tables import broker_table, bundle_table
+from controller.core.state.columns import Array, Columns
+from controller.core.state.memory import Memory
+from controller.core.state.tables import broker_table, bundle_table
 
 MAGIC = b"BCST"
 VERSION = 1

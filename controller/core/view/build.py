@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from controller.core.columns import Columns
-from controller.core.load import CPU_LIMIT, attributed_load
-from controller.core.memory import Move
-from controller.core.tables import ASSIGNING, DELETED, INIT, OWNED, RELEASING
+from controller.core.state.columns import Columns
+from controller.core.state.memory import Move
+from controller.core.state.tables import ASSIGNING, DELETED, INIT, OWNED, RELEASING
+from controller.core.view.load import CPU_LIMIT, attributed_load
 from controller.core.work import Work
 from controller.strategies.view import Bools, ClusterView, Floats, Ints
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from controller.core.answers import Desk, unowned
-from controller.core.decide import Wish, write_override
-from controller.core.tables import ASSIGNING, OWNED, RELEASING, SPLITTING
-from controller.core.view import Liveness, is_in_flight
+from controller.core.rounds.answers import Desk, unowned
+from controller.core.rounds.decide import Wish, write_override
+from controller.core.state.tables import ASSIGNING, OWNED, RELEASING, SPLITTING
+from controller.core.view.build import Liveness, is_in_flight
 from controller.core.work import Work
 from controller.strategies.verdicts import Reason, Verdict, VerdictTally
 from controller.strategies.view import Ints

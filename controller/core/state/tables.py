@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from controller.core.columns import Column, Columns
+from controller.core.state.columns import Column, Columns
 
 STATES: Final = ("Init", "Free", "Assigning", "Owned", "Releasing", "Splitting", "Deleted")
 INIT, FREE, ASSIGNING, OWNED, RELEASING, SPLITTING, DELETED = range(7)

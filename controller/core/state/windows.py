@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from controller.core.columns import Columns
+from controller.core.state.columns import Columns
 from controller.strategies.view import Floats, Ints
 
 Sample = tuple[Ints, Floats, int]

@@ -8,10 +8,10 @@ took the version).
 from __future__ import annotations
 
 from controller.channel.conflict import keep_old
+from controller.core.fold.ownership import STATE_NUMBER, channel_record
 from controller.core.inputs import RawRecord
-from controller.core.memory import Move, Request
-from controller.core.ownership import STATE_NUMBER, channel_record
-from controller.core.tables import (
+from controller.core.state.memory import Move, Request
+from controller.core.state.tables import (
     ASSIGNING,
     DELETED,
     FREE,

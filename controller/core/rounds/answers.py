@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.core.decide import Wish, write_assign
-from controller.core.log import answer
-from controller.core.tables import FREE, INIT
-from controller.core.view import Liveness, build_view, liveness
+from controller.core.rounds.decide import Wish, write_assign
+from controller.core.rounds.log import answer
+from controller.core.state.tables import FREE, INIT
+from controller.core.view.build import Liveness, build_view, liveness
 from controller.core.work import Work
 from controller.strategies.protocols import Placement, Unowned
 from controller.strategies.registry import place_strategy

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.core.tables import INIT, STATES
+from controller.core.state.tables import INIT, STATES
 from controller.core.work import Work
 from controller.wire.channel import ServiceUnitState, ServiceUnitStateData
 

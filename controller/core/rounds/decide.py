@@ -9,9 +9,9 @@ import hashlib
 from dataclasses import dataclass
 
 from controller.channel.conflict import next_version
+from controller.core.fold.ownership import channel_record
 from controller.core.inputs import ChannelWrite
-from controller.core.memory import Move
-from controller.core.ownership import channel_record
+from controller.core.state.memory import Move
 from controller.core.work import Work
 from controller.model.bundles import HashRange, split_range
 from controller.wire.channel import ServiceUnitState, ServiceUnitStateData, encode_channel

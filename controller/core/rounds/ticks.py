@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from controller.core.answers import assign_waiting, is_warm, open_desk
-from controller.core.bound import load_bound
-from controller.core.decide import Wish, write_split, write_unload
-from controller.core.log import answer_tally, log_round
-from controller.core.repair import find_orphans, repair
-from controller.core.view import Liveness, build_view, is_in_flight, is_settled, liveness
+from controller.core.rounds.answers import assign_waiting, is_warm, open_desk
+from controller.core.rounds.decide import Wish, write_split, write_unload
+from controller.core.rounds.log import answer_tally, log_round
+from controller.core.rounds.repair import find_orphans, repair
+from controller.core.view.bound import load_bound
+from controller.core.view.build import Liveness, build_view, is_in_flight, is_settled, liveness
 from controller.core.work import Work
 from controller.strategies.protocols import Transfer
 from controller.strategies.registry import shed_strategy, split_strategy

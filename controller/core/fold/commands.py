@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from controller.core.decide import Wish, write_split, write_unload
 from controller.core.inputs import RawRecord
-from controller.core.log import answer
-from controller.core.memory import Request
-from controller.core.tables import FREE, INIT, OWNED
+from controller.core.rounds.decide import Wish, write_split, write_unload
+from controller.core.rounds.log import answer
+from controller.core.state.memory import Request
+from controller.core.state.tables import FREE, INIT, OWNED
 from controller.core.work import Work
 from controller.model.bundles import range_midpoint
 from controller.strategies.verdicts import Reason, Verdict

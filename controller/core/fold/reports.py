@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from controller.core.columns import Columns
 from controller.core.inputs import RawRecord
-from controller.core.load import load_ratio
-from controller.core.tables import INIT
-from controller.core.windows import smooth
+from controller.core.state.columns import Columns
+from controller.core.state.tables import INIT
+from controller.core.state.windows import smooth
+from controller.core.view.load import load_ratio
 from controller.core.work import Work
 from controller.model.bundles import topic_count_boundary
 from controller.strategies.view import Ints

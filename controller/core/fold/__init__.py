@@ -1,0 +1,1 @@
+"""Folding records into the state: load reports, channel records, commands."""

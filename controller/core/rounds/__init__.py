@@ -1,0 +1,1 @@
+"""Ticks and rounds: repair, answers, decisions, and the log of all that."""

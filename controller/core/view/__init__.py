@@ -1,0 +1,1 @@
+"""The frozen picture that strategies decide on, and what is computed for it."""
