@@ -2,9 +2,9 @@
 
 Spark runs a batch again after a crash with the same inputs and state, hence with the same rows.
 All rows of a batch go into the log in one transaction together with a marker (query id, batch id);
-a batch whose marker is there already is not published again. Nothing is chosen here. The one thing
-refused is a channel write that came too late (a controller that catches up must not act on the
-past): the refusal goes back as a `refused` command, hence as input.
+a batch whose marker is there already is not published again. Nothing is chosen here. A channel write
+is refused only if it came too late (a controller that catches up must not act on the past) or if the
+job only observes: the refusal goes back as a `refused` command, hence as input.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Outcome:
     records: tuple[OutRecord, ...]
     published: int  # channel records
     refused: int
-    muted: int  # channel records not published because the job only observes
+    muted: int  # channel records refused because the job only observes
 
 
 class Sink:
@@ -146,9 +146,10 @@ def plan_records(rows: Sequence[Row], topics: Topics, now_ms: int, is_acting: bo
     for row in rows:
         value = bytes(row.value)
         if row.topic_kind == "channel" and not is_acting:
+            records.append(_refusal(row, topics.commands, "observing"))
             muted += 1
         elif row.topic_kind == "channel" and row.valid_until_ms < now_ms:
-            records.append(_refusal(row, topics.commands))
+            records.append(_refusal(row, topics.commands, "expired"))
             refused += 1
         elif row.topic_kind == "channel":
             records.append(OutRecord(topics.channels[row.cluster], row.key, value))
@@ -160,12 +161,12 @@ def plan_records(rows: Sequence[Row], topics: Topics, now_ms: int, is_acting: bo
     return Outcome(tuple(records), published, refused, muted)
 
 
-def _refusal(row: Row, topic: str) -> OutRecord:
+def _refusal(row: Row, topic: str, reason: str) -> OutRecord:
     command = Refused(
         bundle=row.key,
         versionId=row.version,
         decisionId=row.decision_id,
-        reason="expired",
+        reason=reason,
         who="sink",
     )
     return OutRecord(topic, f"{row.cluster}/_sink", encode_command(command))

@@ -148,6 +148,9 @@ def test_observing_publishes_decisions_but_nothing_on_the_channel(
     assert bench.channel("east") == []
     lines = [msgspec.json.decode(v or b"") for v in values(bench.log, "decision-log")]
     assert any(line["plan"]["decisions"] for line in lines)
+    commands = [msgspec.json.decode(v or b"") for v in values(bench.log, "controller-commands")]
+    refused = [c for c in commands if c["command"] == "refused"]
+    assert [c["reason"] for c in refused] == ["observing"], "so the core does not wait for it"
 
 
 def test_a_new_checkpoint_adopts_and_is_silent_until_warm(

@@ -67,8 +67,8 @@ def _refused(work: Work, command: Refused, now_ms: int) -> None:
     memory.count("sink_refusals")
     slot = work.state.bundles.slots.get(command.bundle)
     if slot is not None and int(work.state.bundles["state"][slot]) in (INIT, FREE):
+        # Answered at the next upkeep, not at once: what is refused now would be refused again.
         memory.requests.setdefault(command.bundle, Request(asked_ms=now_ms, who="sink"))
-        work.is_answer_due = True
 
 
 def _transfer(work: Work, command: Transfer, now_ms: int) -> None:
