@@ -412,3 +412,20 @@ def test_a_bundle_being_split_still_counts_on_its_broker() -> None:
     w.run(1_000)
 
     assert w.rounds[-1]["statistics"]["loads"][owner] == pytest.approx(before)
+
+
+def test_a_bundle_may_go_back_to_a_broker_that_died_since_it_left() -> None:
+    w = serving(world(brokers=3, bundles=6))
+    moved = next(b for b, o in w.owners.items() if o == "b0")
+    orphan = next(b for b, o in w.owners.items() if o == "b0" and b != moved)
+    w.command(Transfer(bundle=moved, destination="b1"))
+    w.run(500)
+    slots = w.state.bundles.slots
+    left = w.state.bundles["left"]
+    assert left[slots[moved]] == w.state.brokers.slots["b0"]
+
+    w.silent.add("b0")
+    w.run(4_500)
+    left = w.state.bundles["left"]
+    assert w.owners[orphan] != "b0"
+    assert left[slots[moved]] == left[slots[orphan]] == -1

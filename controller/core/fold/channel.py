@@ -58,7 +58,8 @@ def _accept(work: Work, name: str, slot: int, new: ServiceUnitStateData, now_ms:
     bundles["version"][slot] = new.versionId
     bundles["since_ms"][slot] = now_ms
     if before >= 0 and serving != before and state in (ASSIGNING, OWNED):
-        _left(work, slot, before, now_ms)
+        # A forced record takes the bundle from a broker that is gone: it may go back there.
+        _left(work, slot, -1 if new.force else before, now_ms)
     if state == SPLITTING:
         memory.children[name] = sorted(new.splitServiceUnitToDestBroker or {})
     else:
@@ -76,7 +77,7 @@ def _broker(work: Work, name: str | None, now_ms: int) -> int:
 
 
 def _left(work: Work, slot: int, broker: int, now_ms: int) -> None:
-    """Remembers where a bundle came from, for the cool-downs."""
+    """Remembers where a bundle came from (-1 = it does not matter), for the cool-downs."""
     bundles = work.state.bundles
     bundles["left"][slot] = broker
     bundles["left_rate"][slot] = bundles["short"][slot, :2].sum()

@@ -89,8 +89,6 @@ def _take_usage(work: Work, broker: int, report: Report, ingest_ms: int) -> None
         brokers["totals"][broker] = report.totals
     if report.kind == "full":
         brokers["topics"][broker] = int(report.bundle_stats[:, 5].sum())
-    if report.zone is not None:
-        work.state.memory.zones[report.broker] = report.zone
 
 
 def _take_samples(work: Work, broker: int, report: Report, slots: Ints, ingest_ms: int) -> None:

@@ -44,7 +44,7 @@ def _upkeep(
     work: Work, now_ms: int, mode: str, alive: Liveness, tally: VerdictTally
 ) -> list[DecisionEntry]:
     """Repairs what is orphaned or stuck and answers requests that had to wait."""
-    _expire(work, now_ms, tally)
+    _expire(work, now_ms, alive, tally)
     orphans = find_orphans(work, now_ms, alive)
     if mode == "safe_mode" and len(orphans):
         tally.count(Reason.SAFE_MODE, len(orphans))
@@ -86,8 +86,11 @@ def _mode(work: Work, now_ms: int, alive: Liveness) -> str:
     return "safe_mode" if alive.is_safe_mode else "act"
 
 
-def _expire(work: Work, now_ms: int, tally: VerdictTally) -> None:
-    """Forgets moves that are settled or never came back, and brokers that are long gone."""
+def _expire(work: Work, now_ms: int, alive: Liveness, tally: VerdictTally) -> None:
+    """Forgets moves that are settled or never came back, and brokers that are long gone.
+
+    A broker that died is a new one when it returns: what had left it may come back.
+    """
     memory, settings = work.state.memory, work.settings
     for name in list(memory.moves):
         move = memory.moves[name]
@@ -97,6 +100,8 @@ def _expire(work: Work, now_ms: int, tally: VerdictTally) -> None:
         if lost or is_settled(work, move):
             del memory.moves[name]
     brokers, bundles = work.state.brokers, work.state.bundles
+    if alive.is_gone.any() and not alive.is_safe_mode:
+        bundles["left"][np.append(alive.is_gone, False)[bundles["left"]]] = -1
     silent_ms = now_ms - brokers["last_seen_ms"]
     if not (silent_ms > settings.liveness.forget_after_ms).any():
         return
@@ -106,7 +111,6 @@ def _expire(work: Work, now_ms: int, tally: VerdictTally) -> None:
     for name, slot in sorted(brokers.slots.items()):
         if silent_ms[slot] > settings.liveness.forget_after_ms and not named[slot]:
             brokers.remove(name)
-            memory.zones.pop(name, None)
             bundles["left"][bundles["left"] == slot] = -1
 
 

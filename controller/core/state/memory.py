@@ -51,7 +51,6 @@ class Memory(msgspec.Struct, kw_only=True):
     hits_shed: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
     hits_split: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
     children: dict[str, list[str]] = msgspec.field(default_factory=dict)  # of Splitting bundles
-    zones: dict[str, str] = msgspec.field(default_factory=dict)  # by broker
     counters: dict[str, int] = msgspec.field(default_factory=dict)  # since the memory began
 
     def copy(self) -> Memory:
@@ -61,7 +60,6 @@ class Memory(msgspec.Struct, kw_only=True):
         other.moves = {name: msgspec.structs.replace(move) for name, move in self.moves.items()}
         other.requests = dict(self.requests)
         other.children = dict(self.children)
-        other.zones = dict(self.zones)
         other.counters = dict(self.counters)
         return other
 
