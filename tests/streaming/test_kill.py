@@ -19,6 +19,7 @@ from controller.core.state import new_state
 from controller.core.step import step
 from controller.transport.embedded import EmbeddedLog
 from controller.transport.port import OutRecord
+from controller.wire.commands import Transfer
 from streaming.faults import VARIABLE
 from streaming.plan import JobPlan
 from tests.streaming.worlds import heartbeat, new_log, plan, values
@@ -27,9 +28,9 @@ from tests.world import CLUSTER, SETTINGS, World
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
 
 ROOT = Path(__file__).parents[2]
-ROWS = 60  # records per batch, so that the recorded log takes many batches
+ROWS = 12  # records per batch, so that the recorded log takes many batches
 NEVER_EXPIRES_MS = 10**14  # the recorded log is old; a sink would refuse to act on it
-FAULTS = ("start_up:0", "operator:1", "state_commit:2", "before_publish:3", "after_publish:4")
+POINTS = ("operator", "state_commit", "before_publish", "after_publish")  # and start_up
 
 
 def world_settings() -> Settings:
@@ -44,8 +45,14 @@ def record_world(job: JobPlan) -> int:
     """A world with a hot broker, recorded into the job's log; the time of its last record."""
     bundles = {f"t/n/0x{n << 26:08x}_0x{(n + 1) << 26:08x}": 100.0 + n for n in range(16)}
     world = World(brokers={"b1": 1_200.0, "b2": 5_000.0, "b3": 5_000.0}, bundles=bundles)
-    world.ask(bundles)
-    world.run(15_000)
+    names = sorted(bundles)
+    for at in range(0, len(names), 4):  # requests, and later commands, spread over many batches
+        world.run(1_200).ask(names[at : at + 4])
+    world.run(8_000)
+    for name in names[:4]:
+        other = "b2" if world.owners[name] == "b3" else "b3"
+        world.command(Transfer(bundle=name, destination=other, who="test"))
+        world.run(1_500)
     now = [0]
     log = new_log(job, clock=lambda: now[0])
     for record in world.log:
@@ -57,11 +64,27 @@ def record_world(job: JobPlan) -> int:
 
 def expected(job: JobPlan, log: EmbeddedLog) -> tuple[list[bytes], list[bytes]]:
     """Decision-log lines and channel values that one step over the recorded log gives."""
+    result = step(new_state(CLUSTER, world_settings()), inputs(job, log), 0, world_settings())
+    return list(result.rounds), [write.value for write in result.records]
+
+
+def inputs(job: JobPlan, log: EmbeddedLog) -> list[RawRecord]:
     columns = log.read_columns(0, log.end_sequence(), job.source_topics, 1_000_000)
     _, topics, partitions, offsets, keys, contents, times = columns
-    records = list(map(RawRecord, times, topics, partitions, offsets, keys, contents))
-    result = step(new_state(CLUSTER, world_settings()), records, 0, world_settings())
-    return list(result.rounds), [write.value for write in result.records]
+    return list(map(RawRecord, times, topics, partitions, offsets, keys, contents))
+
+
+def faults(job: JobPlan, log: EmbeddedLog) -> list[str]:
+    """Deaths at start-up, and at each point in a batch of its own that writes to the channel."""
+    records, state, busy = inputs(job, log), new_state(CLUSTER, world_settings()), []
+    for number, start in enumerate(range(0, len(records), ROWS)):
+        result = step(state, records[start : start + ROWS], 0, world_settings())
+        state = result.state
+        if result.records:
+            busy.append(number)
+    assert len(busy) >= len(POINTS), "each point needs a batch that decides something"
+    chosen = [busy[i * len(busy) // len(POINTS)] for i in range(len(POINTS))]
+    return ["start_up:0", *[f"{p}:{n}" for p, n in zip(POINTS, chosen, strict=True)]]
 
 
 def start(folder: Path, fault: str = "") -> subprocess.Popen[bytes]:
@@ -93,10 +116,12 @@ def test_killed_anywhere_nothing_is_lost_or_published_twice(tmp_path: Path) -> N
     recorded = len(values(log, channel))
     assert len(lines) > 10 and len(writes) > 3, "the recorded world must give something to do"
 
-    for fault in FAULTS:
+    for fault in faults(job, log):
         process = start(tmp_path, fault)
-        assert process.wait(60) == -signal.SIGKILL, (tmp_path / "out").read_text()[-3_000:]
+        died = process.wait(60) == -signal.SIGKILL
+        assert died, f"{fault}: {(tmp_path / 'out').read_text()[-3_000:]}"
     seen = len(values(log, job.decisions_topic))
+    assert any(b'"hitsLow":1' in line for line in lines), "hit counts run across the deaths"
     process = start(tmp_path)
     await_lines(log, job.decisions_topic, max(len(lines), seen) + 4, process)
     process.send_signal(signal.SIGTERM)
