@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.world import CLUSTER, bundle_names
@@ -36,7 +36,7 @@ def _resources() -> Json:
     }
 
 
-def ours(broker: str, sequence: int, ms: int) -> Json:
+def ours(broker: str, sequence: int, ms: int, bundles: Sequence[str] = NAMES) -> Json:
     return {
         "reportType": "LoadReport",
         "cluster": CLUSTER,
@@ -45,7 +45,7 @@ def ours(broker: str, sequence: int, ms: int) -> Json:
         "timestamp": ms,
         "full": True,
         **_resources(),
-        "bundles": {name: _stats() for name in NAMES},
+        "bundles": {name: _stats() for name in bundles},
     }
 
 
@@ -84,8 +84,8 @@ def top_bundles() -> Json:
     return {"topBundlesLoadData": [{"bundleName": n, "stats": _stats()} for n in NAMES]}
 
 
-def good_report(broker: str, sequence: int, ms: int) -> bytes:
-    return json.dumps(ours(broker, sequence, ms)).encode()
+def good_report(broker: str, sequence: int, ms: int, bundles: Sequence[str] = NAMES) -> bytes:
+    return json.dumps(ours(broker, sequence, ms, bundles)).encode()
 
 
 def mutated(rng: random.Random, number: int) -> tuple[str | None, bytes | None]:

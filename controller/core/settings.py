@@ -50,7 +50,7 @@ class LivenessSettings:
     late_after_ms: int = 10_000  # silent for so long: late; too many late ones are safe mode
     takeover_after_ms: int = 20_000  # no sign of life for so long: its bundles are orphans
     safe_mode_share: float = 0.5  # more late brokers than this: suspect the pipeline, not them
-    forget_after_ms: int = 3_600_000  # a gone broker without bundles leaves the memory
+    forget_after_ms: int = 3_600_000  # gone brokers and bundles that nobody owns leave the memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from controller.core.settings import ActionSettings
 from controller.strategies.params import ThresholdSplitParams
 from controller.wire.channel import ServiceUnitState, ServiceUnitStateData
 from controller.wire.commands import Pause, Resume, SplitBundle, Transfer, Unload
+from tests.samples_of_reports import good_report
 from tests.world import SETTINGS, World, owned, world
 
 
@@ -429,3 +430,28 @@ def test_a_bundle_may_go_back_to_a_broker_that_died_since_it_left() -> None:
     left = w.state.bundles["left"]
     assert w.owners[orphan] != "b0"
     assert left[slots[moved]] == left[slots[orphan]] == -1
+
+
+def test_an_unloaded_bundle_goes_to_another_broker() -> None:
+    w = serving(world(brokers=2, bundles=8))
+    bundle = sorted(w.bundles)[0]
+    owner = w.owners[bundle]
+    w.command(Unload(bundle=bundle))
+    w.run(1_000)
+
+    assert w.owners[bundle] != owner
+
+
+def test_bundles_and_brokers_that_are_long_gone_leave_the_memory() -> None:
+    liveness = replace(SETTINGS.liveness, forget_after_ms=10_000)
+    w = serving(world(brokers=3, bundles=6, liveness=liveness))
+    parent = "t/n/0x00000000_0xffffffff"
+    late = good_report("b1", w.sequence + 1, w.now_ms, bundles=[parent])
+    w.append(w.settings.reports_topic, "main/b1", late)
+    assert parent in w.state.bundles.slots
+    w.silent.add("b2")
+    w.run(25_000)
+
+    assert parent not in w.state.bundles.slots
+    assert "b2" not in w.state.brokers.slots
+    assert set(w.owners) == set(w.state.bundles.slots)

@@ -57,7 +57,7 @@ def _accept(work: Work, name: str, slot: int, new: ServiceUnitStateData, now_ms:
     bundles["serving"][slot] = serving
     bundles["version"][slot] = new.versionId
     bundles["since_ms"][slot] = now_ms
-    if before >= 0 and serving != before and state in (ASSIGNING, OWNED):
+    if before >= 0 and serving != before and state in (FREE, ASSIGNING, OWNED):
         # A forced record takes the bundle from a broker that is gone: it may go back there.
         _left(work, slot, -1 if new.force else before, now_ms)
     if state == SPLITTING:
