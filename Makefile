@@ -62,6 +62,7 @@ bench: $(STAMP) ## measurements; figures depend on the machine, ratios less
 	@$(BIN)/bundlectl java
 	@for name in $(foreach b,$(BENCHES),$(if $(wildcard bench/$(b).py),$(b))); do \
 	echo "== bench.$$name"; $(BIN)/python -m "bench.$$name" || exit 1; done
+	$(BIN)/python -m bench.trigger --brokers 1000
 
 clean: ## everything that can be made again, except checkpoints and data
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
