@@ -2,9 +2,9 @@
 
 Spark runs a batch again after a crash with the same inputs and state, hence with the same rows.
 All rows of a batch go into the log in one transaction together with a marker (query id, batch id);
-a batch whose marker is there already is not published again. Nothing is chosen here. A channel write
-is refused only if it came too late (a controller that catches up must not act on the past) or if the
-job only observes: the refusal goes back as a `refused` command, hence as input.
+a batch whose marker is there already is not published again. Nothing is chosen here. A channel
+write is refused only if it came too late (a controller that catches up must not act on the past) or
+if the job only observes: the refusal goes back as a `refused` command, hence as input.
 """
 
 from __future__ import annotations
