@@ -34,7 +34,7 @@ class JobSection:
     read_partitions: int = 1
     master: str = "local[2,4]"
     driver_memory: str = "1g"
-    ui_port: int = 0  # of Spark's UI; 0 = no UI
+    ui_port: int = 4040  # of Spark's UI; 0 = no UI
     spark_conf: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -67,6 +67,7 @@ def make_plan(path: Path | None) -> DemoPlan:
         "transport.path": str(directory / "log.db"),
         "job.checkpoint": str(directory / "checkpoint"),
         "metrics.port": 0,
+        "job.ui_port": 0,
     }
     try:
         config = load_config(file, places)
