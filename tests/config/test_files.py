@@ -42,3 +42,11 @@ def _leaves(table: dict, path: tuple[str, ...]):  # type: ignore[no-untyped-def,
             yield from _leaves(value, (*path, key))
         else:
             yield path, key, value
+
+
+def test_the_readme_names_a_cluster_of_the_file_that_it_uses() -> None:
+    readme = (CONF.parent / "README.md").read_text()
+    commands = re.findall(r"--config (conf/\S+) --cluster (\S+)", readme)
+    assert commands
+    for path, cluster in commands:
+        assert cluster in load_config(CONF.parent / path).clusters
