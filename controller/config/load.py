@@ -103,6 +103,8 @@ def _nested(overrides: Mapping[str, object]) -> dict[str, Any]:
         *parents, key = name.split(".")
         for part in parents:
             at = at.setdefault(part, {})
+            if not isinstance(at, dict):
+                raise ConfigError("--set", [f"{name}: {part} was given a value of its own before"])
         known = at.get(key)
         if isinstance(value, Mapping):
             nested = _nested(cast("Mapping[str, object]", value))

@@ -178,3 +178,8 @@ def test_overrides_of_the_command_line() -> None:
     assert parse_override("job.name=my-job") == ("job.name", "my-job")
     with pytest.raises(ConfigError, match=r"table\.key=value"):
         parse_override("job.name")
+
+
+def test_an_override_of_a_table_and_of_its_key_is_an_error() -> None:
+    with pytest.raises(ConfigError, match=r"job\.trigger_ms: job was given a value"):
+        load_config(None, {"job": 1, "job.trigger_ms": 300})
