@@ -98,7 +98,7 @@ def marker(
 def _opened(path: Path | None, config: Path | None) -> Iterator[EmbeddedLog]:
     """The log; one that does not exist is an error, because opening would create it."""
     file = path or Path(loaded(config).transport.path)
-    if not file.is_file():
+    if not file.is_file() or not file.stat().st_size:
         raise CliError(f"there is no log {file}; name it with --path or --config")
     log = EmbeddedLog(file)
     try:

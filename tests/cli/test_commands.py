@@ -109,3 +109,10 @@ def test_looking_never_creates_a_log(tmp_path: Path) -> None:
 def test_quick_commands_do_not_import_spark() -> None:
     code = "import sys, controller.cli.main; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_an_empty_file_is_not_made_a_log(tmp_path: Path) -> None:
+    path = tmp_path / "empty.db"
+    path.touch()
+    assert _run("log", "topics", "--path", str(path)).exit_code == 1
+    assert path.stat().st_size == 0
