@@ -198,13 +198,15 @@ class AgentRuntime:
         if not self._offsets:
             self._offsets = dict.fromkeys(self._transport.end_offsets(topic), 0)
         found: list[ev.ChannelRecord] = []
+        offsets = dict(self._offsets)
         is_at_end = True
-        for partition, offset in sorted(self._offsets.items()):
+        for partition, offset in sorted(offsets.items()):
             batch = self._transport.read(topic, partition, offset, limit)
             found += [ev.ChannelRecord(r.key or "", r.value, r.offset) for r in batch]
             if batch:
-                self._offsets[partition] = batch[-1].offset + 1
+                offsets[partition] = batch[-1].offset + 1
             is_at_end = is_at_end and len(batch) < limit
+        self._offsets = offsets  # not before all are read: an error must not lose a record
         return found, is_at_end
 
     def _failed(self, error: TransportError, what: str, backoff: Backoff) -> None:

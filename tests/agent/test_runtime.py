@@ -39,9 +39,11 @@ class ShakyLog(EmbeddedLog):
 
     fails_reading = False
     fails_writing = False
+    fails_reading_partition: int | None = None
 
     def read(self, topic: str, partition: int, offset: int, limit: int) -> list[LogRecord]:
-        if self.fails_reading and topic == "channel":
+        is_failing = self.fails_reading or partition == self.fails_reading_partition
+        if is_failing and topic == "channel":
             raise BusyError("locked")
         return super().read(topic, partition, offset, limit)
 
@@ -97,10 +99,10 @@ class ListBroker:
 class Bench:
     """A runtime driven turn by turn."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, channel_partitions: int = 1) -> None:
         self.now_ms = 1_000
         self.log = ShakyLog(path)
-        self.log.create_topic("channel", 1)
+        self.log.create_topic("channel", channel_partitions)
         self.log.create_topic("reports", 2)
         self.broker = ListBroker()
         self.runtime = AgentRuntime(
@@ -267,3 +269,17 @@ def test_the_core_hears_of_a_fence_by_the_watchdog(bench: Bench) -> None:
     assert bench.runtime._watchdog.check()
     bench.turns(2)
     assert bench.broker.calls[1:] == ["fence", "fence", "unfence", f"acquire {LOW}"]
+
+
+def test_a_read_that_fails_half_way_loses_no_record(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "log.db", channel_partitions=2)
+    bench.turns(2)
+    for state, version in (("Assigning", 1), ("Owned", 2)):
+        bench.write(LOW, state, version, "b1")
+        bench.write(PARENT, state, version, "b1")
+    bench.log.fails_reading_partition = 1
+    bench.turns(3)
+    bench.log.fails_reading_partition = None
+    bench.turns(50)
+    assert set(bench.runtime.state.table) == {LOW, PARENT}
+    bench.log.close()
