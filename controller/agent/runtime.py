@@ -142,8 +142,10 @@ class AgentRuntime:
                 self.turn()
                 self._pause()
         finally:
-            self._watchdog.stop()
-            self._port.close()
+            try:
+                self._port.close()  # may take long: the lease still holds meanwhile
+            finally:
+                self._watchdog.stop()
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._log.info("agent stopped", **msgspec.structs.asdict(_Totals.of(self)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -61,6 +61,8 @@ class ListBroker:
         self.load_fails = False
         self.may_close = threading.Event()
         self.may_close.set()
+        self.fenced = threading.Event()
+        self.while_closing: Callable[[], None] = lambda: None
 
     def load_report(self) -> BrokerLoad:
         if self.load_fails:
@@ -88,11 +90,13 @@ class ListBroker:
 
     def fence(self) -> None:
         self.calls.append("fence")
+        self.fenced.set()
 
     def unfence(self) -> None:
         self.calls.append("unfence")
 
     def close(self) -> None:
+        self.while_closing()
         self.calls.append("close")
 
 
@@ -283,3 +287,16 @@ def test_a_read_that_fails_half_way_loses_no_record(tmp_path: Path) -> None:
     bench.turns(50)
     assert set(bench.runtime.state.table) == {LOW, PARENT}
     bench.log.close()
+
+
+def test_the_lease_holds_while_the_broker_closes(bench: Bench) -> None:
+    def outlast_the_lease() -> None:
+        bench.now_ms += AGENT.lease_ms + 1
+        bench.broker.fenced.wait(timeout=5)
+
+    bench.broker.while_closing = outlast_the_lease
+    bench.turns(3)
+    stop = threading.Event()
+    stop.set()
+    bench.runtime.run(stop)
+    assert bench.broker.calls == ["fence", "close"]
