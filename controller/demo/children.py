@@ -85,9 +85,10 @@ class Children:
         child.process.wait()
 
     def ended(self) -> list[Child]:
-        """Children that have ended without being asked; they are forgotten."""
+        """Children that ended without being asked; what they started is ended and all forgotten."""
         found = [child for child in self.running.values() if not child.is_alive]
         for child in found:
+            _signal_group(child, signal.SIGKILL)
             del self.running[child.name]
         return found
 

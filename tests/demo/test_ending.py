@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -219,3 +220,23 @@ def test_a_configuration_of_two_clusters_is_refused(tmp_path: Path) -> None:
     path.write_text("[clusters.one]\n[clusters.two]\n")
     with pytest.raises(ConfigError, match="one cluster"):
         make_plan(path)
+
+
+def test_what_an_ended_child_has_started_is_ended_too(tmp_path: Path) -> None:
+    orphan = "import subprocess, sys; subprocess.Popen(['sleep', '600'], stdout=2)"
+    with Children(tmp_path) as children:
+        child = children.start("parent", [sys.executable, "-c", orphan])
+        child.process.wait()
+        assert [each.name for each in children.ended()] == ["parent"]
+    assert _is_group_gone(child.process.pid)
+
+
+def _is_group_gone(group: int) -> bool:
+    """Waits for the init process, which may take a moment to reap what was killed."""
+    for _ in range(100):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
