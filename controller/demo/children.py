@@ -12,10 +12,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+
+from controller.config.models import ENV_PREFIX
 
 POLL_S = 0.05
 
@@ -59,9 +61,7 @@ class Children:
     ) -> None:
         self.stop_all()
 
-    def start(
-        self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
-    ) -> Child:
+    def start(self, name: str, command: Sequence[str]) -> Child:
         """Starts a process; its output goes to `<name>.log` of the directory."""
         output = self.directory / f"{name}.log"
         with output.open("ab") as file:
@@ -70,7 +70,7 @@ class Children:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **(environment or {})},
+                env=_environment(),
                 start_new_session=True,
             )
         child = Child(name, process, output)
@@ -115,6 +115,11 @@ class Children:
             # Also after a clean end: the job's JVM belongs to the same group.
             _signal_group(child, signal.SIGKILL)
             child.process.wait()
+
+
+def _environment() -> dict[str, str]:
+    """Without settings: they stand in the demo's file, and the environment would win over it."""
+    return {k: v for k, v in os.environ.items() if not k.upper().startswith(ENV_PREFIX)}
 
 
 def _signal(child: Child, number: signal.Signals) -> None:

@@ -231,6 +231,18 @@ def test_what_an_ended_child_has_started_is_ended_too(tmp_path: Path) -> None:
     assert _is_group_gone(child.process.pid)
 
 
+def test_settings_of_the_environment_do_not_reach_the_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BUNDLECTL_TRANSPORT__PATH", "/a/real/installation.db")
+    monkeypatch.setenv("BUNDLES_OF_SOMEBODY", "kept")
+    shown = "import os; print(sorted(k for k in os.environ if k.startswith('BUNDLE')))"
+    with Children(tmp_path) as children:
+        child = children.start("shown", [sys.executable, "-c", shown])
+        child.process.wait()
+        assert child.tail(1) == ["['BUNDLES_OF_SOMEBODY']"]
+
+
 def _is_group_gone(group: int) -> bool:
     """Waits for the init process, which may take a moment to reap what was killed."""
     for _ in range(100):
