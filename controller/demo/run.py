@@ -223,6 +223,8 @@ def run_demo(
     balanced; 130 = interrupted, unless it was to run without end. Raises ConfigError for a bad
     configuration.
     """
+    if summary is not None and not summary.resolve().parent.is_dir():
+        raise FileNotFoundError(f"there is no directory {summary.parent} for the summary: make it")
     plan = make_plan(config)
     workload = Workload(
         replace(plan.workload, run_ms=max(seconds, 1) * 1_000, growing_topics=plan.split_topics_max)

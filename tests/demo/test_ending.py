@@ -19,6 +19,7 @@ from controller.config import ConfigError
 from controller.demo.children import Children
 from controller.demo.observer import Observer
 from controller.demo.plan import make_plan
+from controller.demo.run import run_demo
 from controller.demo.summary import complaints, in_words, summarize, write_json
 from controller.demo.view import Phase, Screen, decision_text, frame, plain_line, sparkline
 from controller.transport.embedded import EmbeddedLog
@@ -241,6 +242,11 @@ def test_settings_of_the_environment_do_not_reach_the_children(
         child = children.start("shown", [sys.executable, "-c", shown])
         child.process.wait()
         assert child.tail(1) == ["['BUNDLES_OF_SOMEBODY']"]
+
+
+def test_a_summary_that_cannot_be_written_is_refused_before_the_run(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no directory"):
+        run_demo(1, summary=tmp_path / "none" / "summary.json", config=tmp_path / "none.toml")
 
 
 def _is_group_gone(group: int) -> bool:
