@@ -126,7 +126,7 @@ class AgentRuntime:
         self._log = _log.bind(cluster=cluster, broker=broker)
         self._offsets: dict[int, int] = {}
         self._outbox = _Outbox()
-        self._done: queue.SimpleQueue[ev.Event | None] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[ev.Event] = queue.SimpleQueue()
         self._pool = ThreadPoolExecutor(settings.release_threads, "release")
         self._watchdog = LeaseWatchdog(port.fence, clock, agent.lease_ms)
         least_ms, greatest_ms = settings.backoff_min_ms, settings.backoff_max_ms
@@ -154,18 +154,12 @@ class AgentRuntime:
         if self._watchdog.take_fired():
             self._feed(ev.LeaseLost())
         while not self._done.empty():
-            event = self._done.get()
-            if event is not None:
-                self._feed(event)
+            self._feed(self._done.get())
         self._feed(ev.Timer())
         if self._reads.is_due(self._clock()):
             self._poll()
         if self._writes.is_due(self._clock()):
             self._flush()
-
-    def wake(self) -> None:
-        """Ends the pause between two passes; safe from signal handlers and other threads."""
-        self._done.put(None)
 
     def _pause(self) -> None:
         """Waits for the next poll, or for the end of an operation."""
@@ -177,8 +171,7 @@ class AgentRuntime:
             event = self._done.get(timeout=wait_ms / 1_000)
         except queue.Empty:
             return
-        if event is not None:
-            self._feed(event)
+        self._feed(event)
 
     def _poll(self) -> None:
         started_ms = self._clock()

@@ -92,13 +92,6 @@ class Children:
             del self.running[child.name]
         return found
 
-    def stop(self, name: str) -> None:
-        """SIGTERM to one child; SIGKILL to its whole group if it does not end in time."""
-        child = self.running.pop(name, None)
-        if child is not None:
-            _signal(child, signal.SIGTERM)
-            self._await([child])
-
     def stop_all(self) -> None:
         """Ends every child, cleanly if it ends in time; safe to call twice."""
         children = list(self.running.values())

@@ -127,7 +127,6 @@ class DecisionFold:
     """Rounds and decisions of the decision log."""
 
     rounds: int = 0
-    last_mode: str = ""
     refusals: dict[str, int] = field(default_factory=dict)
     last: deque[SeenDecision] = field(default_factory=lambda: deque(maxlen=DECISIONS_KEPT))
 
@@ -144,7 +143,6 @@ class DecisionFold:
     def _entry(self, entry: dict[str, Any]) -> None:
         if entry.get("type") == "round":
             self.rounds += 1
-            self.last_mode = str(entry.get("mode", ""))
             counts = (entry.get("verdicts") or {}).get("counts")
             self.refusals = counts if isinstance(counts, dict) else {}
         decisions = entry.get("decisions") or (entry.get("plan") or {}).get("decisions") or []
