@@ -29,7 +29,8 @@ class SentenceGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except EXPECTED as error:
-            if ctx.params.get("debug"):
+            # A reader that has seen enough (`| head`) is no error; typer ends quietly.
+            if ctx.params.get("debug") or isinstance(error, BrokenPipeError):
                 raise
             typer.echo(f"bundlectl: {error}", err=True)
             raise typer.Exit(1) from error

@@ -116,3 +116,19 @@ def test_an_empty_file_is_not_made_a_log(tmp_path: Path) -> None:
     path.touch()
     assert _run("log", "topics", "--path", str(path)).exit_code == 1
     assert path.stat().st_size == 0
+
+
+def test_a_reader_that_has_seen_enough_gets_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    log = EmbeddedLog(path)
+    log.create_topic("news", 1)
+    log.append([OutRecord("news", "key", b"x" * 100)] * 5_000)
+    log.close()
+    command = [sys.executable, "-m", "controller.cli.main", "log", "tail", "news", "-n", "5000"]
+    with subprocess.Popen(
+        [*command, "-p", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as tail:
+        assert tail.stdout is not None and tail.stderr is not None
+        tail.stdout.readline()
+        tail.stdout.close()
+        assert tail.stderr.read() == b""
