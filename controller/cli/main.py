@@ -23,7 +23,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Load-balance controller for Apache Pulsar-style brokers.",
-    epilog="Exit status: 0 done, 1 error, 2 wrong usage, 4 not balanced at the end (demo).",
+    epilog="Exit status: 0 done, 1 error, 2 wrong usage; demo: 4 not balanced, 130 interrupted.",
 )
 app.add_typer(config_commands.app, name="config")
 app.add_typer(log_commands.app, name="log")
