@@ -227,7 +227,7 @@ class AgentRuntime:
                 self._pool.submit(self._release, bundle)
             case ev.Fence():
                 self._port.fence()
-                self._outbox.channel.clear()
+                self._outbox = _Outbox()
                 self._log.warning("lease ran out, nothing is served", lease_ms=self._agent.lease_ms)
             case ev.Unfence():
                 self._port.unfence()

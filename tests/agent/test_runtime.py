@@ -300,3 +300,14 @@ def test_the_lease_holds_while_the_broker_closes(bench: Bench) -> None:
     stop.set()
     bench.runtime.run(stop)
     assert bench.broker.calls == ["fence", "close"]
+
+
+def test_no_report_from_before_the_fence_is_sent_after_it(bench: Bench) -> None:
+    bench.turns(3)
+    bench.log.fails_reading = bench.log.fails_writing = True
+    while not bench.runtime.state.is_fenced:
+        bench.turns(1)
+    bench.log.fails_writing = False
+    before = len(bench.reports())
+    bench.turns(100)
+    assert len(bench.reports()) == before
