@@ -170,7 +170,9 @@ def test_a_restarted_owner_serves_what_the_channel_still_gives_it(cluster: Clust
     assert cluster.observer.service.violations == 0
 
 
-def test_an_owner_that_hangs_is_fenced_before_another_serves(cluster: Cluster) -> None:
+def test_an_owner_that_hung_past_its_lease_fences_itself_before_it_resumes(
+    cluster: Cluster,
+) -> None:
     cluster.processes["b2"].send_signal(signal.SIGSTOP)
     frozen_ms = wall_ms()
     cluster.until(lambda: wall_ms() - frozen_ms > AGENT.lease_ms + 300, "the lease is over")
