@@ -178,7 +178,12 @@ def _decision_lines(observer: Observer) -> list[Text]:
     last = list(observer.decisions.last)[-DECISIONS_SHOWN:]
     if not last:
         return []
-    return [Text("last decisions:"), *(Text(f"  {decision_text(d)}") for d in reversed(last))]
+    lines = [Text("last decisions:"), *(Text(f"  {decision_text(d)}") for d in reversed(last))]
+    refusals = sorted(observer.decisions.refusals.items())
+    if refusals:
+        counts = ", ".join(f"{reason} {count}" for reason, count in refusals)
+        lines.append(Text(f"not done in the last round: {counts}"))
+    return lines
 
 
 def _short(bundle: str) -> str:

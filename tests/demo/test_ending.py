@@ -70,6 +70,9 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     stage.log.close()
 
 
+NOES = b']},"verdicts":{"counts":{"hit_count":2}}}'
+
+
 def play(stage: Stage) -> None:
     """Two brokers, one split, one kill, taken over after 8 s; imbalance 1.5, then 1.1."""
     channel = [
@@ -80,7 +83,7 @@ def play(stage: Stage) -> None:
     stage.log.append([OutRecord("channel", key, encode_channel(value)) for key, value in channel])
     decision = b'{"kind":"split","bundle":"t/ns/x","from":"b1","reason":"topics","detail":"many"}'
     stage.log.append(
-        [OutRecord("decisions", None, b'{"type":"round","plan":{"decisions":[' + decision + b"]}}")]
+        [OutRecord("decisions", None, b'{"type":"round","plan":{"decisions":[' + decision + NOES)]
     )
     stage.own["b1"].write("start")
     stage.own["b2"].write("start")
@@ -151,7 +154,8 @@ def test_the_view_shows_brokers_decisions_and_what_is_in_flight(stage: Stage) ->
     phase = Phase("balancing", 61.0, 59.0)
     console.print(frame(stage.observer, phase))
     shown = text.getvalue()
-    for part in ("[1:01, 0:59 left] balancing", "b2", "dead", "Splitting", "topics (many)"):
+    noes = "not done in the last round: hit_count 2"
+    for part in ("[1:01, 0:59 left] balancing", "b2", "dead", "Splitting", "topics (many)", noes):
         assert part in shown
     assert "in flight 1" in plain_line(stage.observer, phase)
     assert "split" in decision_text(stage.observer.decisions.last[-1])
