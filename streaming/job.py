@@ -7,6 +7,7 @@ so the lease is given back last. Called by `streaming.process`.
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import time
 from collections.abc import Iterator
@@ -121,7 +122,8 @@ def _open_log(plan: JobPlan) -> EmbeddedLog:
 
 
 def _holder() -> str:
-    return f"{socket.gethostname()}:{os.getpid()}"
+    """Unique: in containers host name and process id may well be those of another job."""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 
 
 @contextmanager

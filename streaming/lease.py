@@ -69,9 +69,7 @@ class LeaseKeeper:
 
     def keep(self, halt: Halt) -> None:
         """Starts renewing; losing the lease fails the job."""
-        self._thread = threading.Thread(
-            target=self._renew_until_done, args=(halt,), name="lease", daemon=True
-        )
+        self._thread = threading.Thread(target=self._renew, args=(halt,), name="lease", daemon=True)
         self._thread.start()
 
     def release(self, transport: Transport) -> None:
@@ -85,6 +83,14 @@ class LeaseKeeper:
                 transport.release_lease(lease)
             except TransportError as error:
                 log.warning("lease not released; it will run out", error=str(error))
+
+    def _renew(self, halt: Halt) -> None:
+        """The thread: whatever ends it before its time is the loss of the lease."""
+        try:
+            self._renew_until_done(halt)
+        except Exception as error:
+            log.exception("lease renewal died")
+            self._lost(halt, str(error))
 
     def _renew_until_done(self, halt: Halt) -> None:
         transport = self._open()

@@ -61,7 +61,7 @@ def start_query(
     fault: Fault,
     sink: Callable[[DataFrame, int], None],
 ) -> StreamingQuery:
-    """Starts the job's query from its checkpoint, or from `plan.start` without one."""
+    """Starts the job's query from its checkpoint, or from the first record that is left."""
     spark.sparkContext.setJobDescription(f"{plan.name}: start")
     decided = decide(read_records(spark, plan), make_operator(dict(plan.clusters), fault))
     return (

@@ -49,7 +49,7 @@ class Outcome:
 
 
 class Sink:
-    """The foreachBatch function. Counts batches; keeps no other state."""
+    """The foreachBatch function. Keeps a connection, and whether this process has published."""
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 For each cluster one tick is due whenever the clock passes a multiple of its upkeep interval by its
 settle time; those due together go in one append. The core does the rest: a tick is a record like
 any other, so replay and catch-up see exactly the time that the log saw. Started by
-`streaming.query`.
+`streaming.job`.
 """
 
 from __future__ import annotations
@@ -62,6 +62,14 @@ class Ticker:
             self._thread.join(timeout=5)
 
     def _run(self) -> None:
+        """The thread: whatever ends it before `stop` ends the job, for without time nothing is."""
+        try:
+            self._tick_until_done()
+        except Exception as error:
+            log.exception("ticker died")
+            self._halt.fail(f"ticks cannot be appended to {self._topic}: {error}")
+
+    def _tick_until_done(self) -> None:
         transport = self._open()
         due = {name: next_due_ms(rounds, self._clock()) for name, rounds in self._rounds.items()}
         failed = 0

@@ -2,7 +2,7 @@
 
 `/health` is 200 while the process and its query live; `/ready` is 200 once the first batch is
 published and while the lease is held. Both answer with a line of JSON that says why. Started and
-stopped by `streaming.query`.
+stopped by `streaming.job`.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import msgspec
 from controller.core.settings import RoundSettings
 from controller.transport.embedded import EmbeddedLog
 from streaming.halt import Halt
+from streaming.lease import LeaseKeeper
 from streaming.ticker import Ticker
 from tests.streaming.worlds import new_log, plan
 
@@ -53,3 +54,28 @@ def test_a_log_that_takes_no_ticks_ends_the_job_with_the_reason(tmp_path: Path) 
 
     assert ticker.failures >= 5
     assert "no-such-topic" in str(halt.failure)
+
+
+def test_a_log_that_cannot_be_opened_ends_the_job_too(tmp_path: Path) -> None:
+    """A thread that dies quietly would leave a job without time."""
+    halt = Halt()
+    ticker = Ticker(lambda: EmbeddedLog(tmp_path), {"east": ROUNDS}, "controller-commands", halt)
+    ticker.start()
+    assert halt.wait(PATIENCE_S)
+    ticker.stop()
+
+    assert str(tmp_path) in str(halt.failure)
+
+
+def test_a_lease_that_cannot_be_renewed_ends_the_job(tmp_path: Path) -> None:
+    job = plan(tmp_path)
+    log = new_log(job)
+    halt = Halt()
+    keeper = LeaseKeeper(lambda: EmbeddedLog(tmp_path), job.name, "me", 300)
+    keeper.acquire(log, halt, 0)
+    keeper.keep(halt)
+    assert halt.wait(PATIENCE_S)
+    keeper.release(log)
+
+    assert not keeper.is_held
+    assert str(tmp_path) in str(halt.failure)

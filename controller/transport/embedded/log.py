@@ -324,7 +324,7 @@ class EmbeddedLog:
         return self._store
 
     def close(self) -> None:
-        """Closes the file for this thread; later calls raise `ClosedError`."""
+        """Closes the file for all threads; later calls raise `ClosedError`."""
         self._store.close()
 
 
