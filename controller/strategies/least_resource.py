@@ -5,10 +5,10 @@ Rules (pulsar.md §4.3 and the topic cap of §4.1):
 1. Candidates are live brokers whose load is known; if there is none, all live brokers.
 2. A broker whose topics, with those given to it since it reported, reach `broker_topics_max` is
    left out, and so is the broker that the bundle must not return to; unless nobody else is left.
-3. Best are the brokers whose smoothed load is at least `difference_points` below the average;
-   of the best (or of all, if there is none) the least loaded is taken, then the one with the
-   fewest bundles, then the first by name. The least loaded broker is always among the best, so
-   the choice needs no average; Pulsar draws at random from the best, which cannot be replayed.
+3. The least loaded by smoothed load is taken, then the one with the fewest bundles, then the
+   first by name. Pulsar draws at random from the brokers that are so many points below the
+   average (or from all, if there is none), which cannot be replayed; the least loaded broker is
+   always among them, so the choice needs neither the average nor the points.
 
 Loads count bundles that were given away before (preallocation): many bundles placed at once
 spread out. A bundle whose load is unknown counts as an average one.

@@ -32,7 +32,6 @@ class AvgParams:
 class LeastResourceParams:
     """LeastResourceUsageWithWeight (pulsar.md §4.3) with the topic cap of §4.1."""
 
-    difference_points: float = 10.0  # …AverageResourceUsageDifferenceThresholdPercentage
     broker_topics_max: int = 50_000  # loadBalancerBrokerMaxTopics
 
 
