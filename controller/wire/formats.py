@@ -9,7 +9,7 @@ bandwidth Kbit/s (only usage/limit counts); times ms since 1970.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -96,6 +96,12 @@ class TopBundlesLoadData(msgspec.Struct, frozen=True):
     topBundlesLoadData: list[TopBundle]
 
 
+# up; leaving: wants to be rid of its bundles, then stops; gone: has stopped serving everything.
+BrokerStatus = Literal["up", "leaving", "gone"]
+# How the agent finds the transport: jittery = reads or writes of it failed of late.
+TransportHealth = Literal["stable", "jittery"]
+
+
 class LoadReport(
     msgspec.Struct,
     frozen=True,
@@ -119,12 +125,23 @@ class LoadReport(
     zone: str | None = None
     brokerVersion: str | None = None
     bundles: dict[str, BundleStats]
+    status: BrokerStatus = "up"
+    transport: TransportHealth = "stable"
 
 
-class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, tag_field="reportType", tag="Heartbeat"):
+class Heartbeat(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    tag_field="reportType",
+    tag="Heartbeat",
+):
     """Sign of life between load reports."""
 
     cluster: str
     broker: str
     sequence: Natural
     timestamp: Natural
+    status: BrokerStatus = "up"
+    transport: TransportHealth = "stable"

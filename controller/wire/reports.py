@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from controller.wire.decoding import blame, decode_struct, explain_malformed
 from controller.wire.formats import (
     BrokerLoadData,
+    BrokerStatus,
     BundleStats,
     Heartbeat,
     LoadReport,
@@ -29,12 +30,14 @@ from controller.wire.formats import (
     ResourceUsage,
     TopBundle,
     TopBundlesLoadData,
+    TransportHealth,
 )
 from controller.wire.limits import WireLimits
 from controller.wire.rejects import WireError
 
 __all__ = [
     "BrokerLoadData",
+    "BrokerStatus",
     "BundleStats",
     "Heartbeat",
     "LoadReport",
@@ -44,6 +47,7 @@ __all__ = [
     "ResourceUsage",
     "TopBundle",
     "TopBundlesLoadData",
+    "TransportHealth",
     "decode_report",
     "encode_heartbeat",
     "encode_load_report",
@@ -90,6 +94,8 @@ class Report:
     topic_hashes: dict[str, list[int]] = field(default_factory=dict)
     zone: str | None = None
     version: str | None = None
+    status: BrokerStatus = "up"
+    transport: TransportHealth = "stable"
 
 
 def decode_report(
@@ -129,7 +135,7 @@ def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
 
 def _of_heartbeat(data: Heartbeat, broker: str, cluster: str, limits: WireLimits) -> Report:
     _check_key(data, broker, cluster, limits)
-    return Report("heartbeat", broker, data.sequence)
+    return Report("heartbeat", broker, data.sequence, status=data.status, transport=data.transport)
 
 
 def _of_load_report(data: LoadReport, broker: str, cluster: str, limits: WireLimits) -> Report:
@@ -156,6 +162,8 @@ def _of_load_report(data: LoadReport, broker: str, cluster: str, limits: WireLim
         topic_hashes=hashes,
         zone=data.zone,
         version=data.brokerVersion,
+        status=data.status,
+        transport=data.transport,
     )
 
 
