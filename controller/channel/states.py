@@ -49,3 +49,8 @@ TRANSITIONS: Mapping[Storage, Transitions] = MappingProxyType(
 
 IN_FLIGHT: frozenset[S] = frozenset({S.Assigning, S.Releasing, S.Splitting})
 ACTIVE: frozenset[S] = IN_FLIGHT | {S.Owned}
+
+# Which field names the broker that serves clients; in the other states nobody does.
+SERVED_BY: Mapping[S, Literal["dstBroker", "sourceBroker"]] = MappingProxyType(
+    {S.Owned: "dstBroker", S.Releasing: "sourceBroker", S.Splitting: "sourceBroker"}
+)
