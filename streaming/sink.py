@@ -25,6 +25,7 @@ from streaming.metrics import Metrics
 
 log = structlog.get_logger("streaming.sink")
 
+CHANNEL_KINDS = ("channel", "tombstone")  # rows hold no nulls, so a tombstone has its own kind
 QUERY_ID_WAIT_S = 30.0  # the id is known a moment after start(); the first batch may be earlier
 
 
@@ -145,14 +146,16 @@ def plan_records(rows: Sequence[Row], topics: Topics, now_ms: int, is_acting: bo
     published = refused = muted = 0
     for row in rows:
         value = bytes(row.value)
-        if row.topic_kind == "channel" and not is_acting:
+        is_channel = row.topic_kind in CHANNEL_KINDS
+        if is_channel and not is_acting:
             records.append(_refusal(row, topics.commands, "observing"))
             muted += 1
-        elif row.topic_kind == "channel" and row.valid_until_ms < now_ms:
+        elif is_channel and row.valid_until_ms < now_ms:
             records.append(_refusal(row, topics.commands, "expired"))
             refused += 1
-        elif row.topic_kind == "channel":
-            records.append(OutRecord(topics.channels[row.cluster], row.key, value))
+        elif is_channel:
+            written = None if row.topic_kind == "tombstone" else value
+            records.append(OutRecord(topics.channels[row.cluster], row.key, written))
             published += 1
         elif row.topic_kind == "decision":
             records.append(OutRecord(topics.decisions, row.cluster, value))

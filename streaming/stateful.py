@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.streaming.state import GroupState
 
-from controller.core.inputs import RawRecord, StepResult
+from controller.core.inputs import ChannelWrite, RawRecord, StepResult
 from controller.core.settings import Settings
 from controller.core.state import ClusterState, decode_state, encode_state, new_state
 from controller.core.step import reject_unrouted, step
@@ -123,7 +123,7 @@ def unpack(blob: bytes) -> bytes:
 def result_rows(cluster: str, result: StepResult) -> list[Row]:
     """All effects of a step as rows, in the order in which they are to be published."""
     rows: list[Row] = [
-        (cluster, n, "channel", w.key, w.value, w.decision_id, w.version, w.valid_until_ms)
+        (cluster, n, _kind(w), w.key, w.value or b"", w.decision_id, w.version, w.valid_until_ms)
         for n, w in enumerate(result.records)
     ]
     for line in result.rounds:
@@ -132,6 +132,11 @@ def result_rows(cluster: str, result: StepResult) -> list[Row]:
     snapshot = msgspec.json.encode(result.snapshot)
     rows.append((cluster, len(rows), "snapshot", cluster, snapshot, "", 0, 0))
     return rows
+
+
+def _kind(write: ChannelWrite) -> str:
+    """Kind of a channel write's row; a tombstone has one of its own, because rows hold no nulls."""
+    return "tombstone" if write.value is None else "channel"
 
 
 def reject_rows(cluster: str, first: int, rejects: Sequence[Reject]) -> list[Row]:

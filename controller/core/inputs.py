@@ -30,7 +30,7 @@ class ChannelWrite:
     """
 
     key: str  # the bundle
-    value: bytes
+    value: bytes | None  # None: a tombstone, the bundle leaves the channel
     decision_id: str  # from content: the same decision has the same id in every replay
     version: int
     valid_until_ms: int
