@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 from collections.abc import Callable, Sequence
@@ -132,7 +133,7 @@ def _spoil(rng: random.Random, node: Any) -> None:
                 name
             )
         else:
-            node[name] = rng.choice(_VALUES)
+            node[name] = copy.deepcopy(rng.choice(_VALUES))  # or it is put into itself one day
         return
 
 
