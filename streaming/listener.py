@@ -41,13 +41,6 @@ class ProgressListener(StreamingQueryListener):
             state_bytes=sum(operator.memoryUsedBytes for operator in progress.stateOperators),
             lag=sum(_lag(source.endOffset, source.latestOffset) for source in progress.sources),
         )
-        log.debug(
-            "trigger",
-            batch_id=progress.batchId,
-            rows=progress.numInputRows,
-            durations_ms=dict(durations),
-            observed={name: row.asDict() for name, row in progress.observedMetrics.items()},
-        )
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """An idle query is a healthy one."""

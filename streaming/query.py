@@ -33,6 +33,7 @@ def read_records(spark: SparkSession, plan: JobPlan) -> DataFrame:
         .option("rows_max", plan.rows_max)
         .option("bytes_max", plan.bytes_max)
         .option("partitions", plan.read_partitions)
+        .option("busy_wait_ms", plan.busy_wait_ms)
         .load()
     )
     routed = with_cluster(records, sorted(plan.clusters), plan.topic_clusters)

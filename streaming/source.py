@@ -1,8 +1,9 @@
 """Spark source over the embedded log: one stream of all topics in the order of their append.
 
-The offset is `{"given_up": g, "sequence": n}`: n is the last record that was read (0 = none),
-gap-free and visible in order, so a range of sequences is a batch, and reading it again gives the
-same rows; g is how far retention had trimmed when the checkpoint began (what goes later is missed).
+The offset is `{"given_up": {topic: g}, "sequence": n}`: n is the last record that was read (0 =
+none), gap-free and visible in order, so a range of sequences is a batch, and reading it again gives
+the same rows; g is how far retention had trimmed a topic when the checkpoint began (what goes
+later is missed). Checkpoints of 0.1.0 have one number g for all topics; they keep it.
 One partition a batch by default: a Python read task costs more than it saves on small records.
 Instances live in two places: Spark's planner process asks for offsets, Python workers read. Each
 of them keeps one open log per file for its life. Built by `streaming.query`.
@@ -14,6 +15,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -21,6 +23,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
 from controller.transport.embedded import EmbeddedLog
+from controller.transport.embedded.bounds import GivenUp
+from controller.transport.embedded.connection import BUSY_WAIT_MS
 
 FORMAT = "bundle-log"
 SCHEMA = (
@@ -38,7 +42,7 @@ ARROW_SCHEMA = pa.schema(
         ("ingest_ms", pa.int64()),
     ]
 )
-Offset = dict[str, int]
+Offset = dict[str, Any]
 CHUNK_ROWS = 2_000  # records per Arrow batch: a few MB of reports, never the whole batch twice
 
 _logs: dict[str, EmbeddedLog] = {}
@@ -50,7 +54,7 @@ class SequenceRange(InputPartition):
 
     start: int
     end: int
-    given_up: int
+    given_up: GivenUp
 
 
 class BundleLogSource(DataSource):
@@ -73,6 +77,7 @@ class BundleLogSource(DataSource):
             rows_max=int(self.options.get("rows_max", "20000")),
             bytes_max=int(self.options.get("bytes_max", str(64 * 1024 * 1024))),
             partitions_max=int(self.options.get("partitions", "1")),
+            busy_wait_ms=int(self.options.get("busy_wait_ms", str(BUSY_WAIT_MS))),
         )
 
 
@@ -90,18 +95,20 @@ class LogReader(DataSourceStreamReader):
         rows_max: int = 20_000,
         bytes_max: int = 64 * 1024 * 1024,
         partitions_max: int = 1,
+        busy_wait_ms: int = BUSY_WAIT_MS,
     ) -> None:
         self.path = path
         self.topics = tuple(topics)
         self.rows_max = rows_max
         self.bytes_max = bytes_max
         self.partitions_max = partitions_max
+        self.busy_wait_ms = busy_wait_ms
 
     def initialOffset(self) -> Offset:
         """Where a new checkpoint begins."""
-        log = _open(self.path)
-        trimmed = max((log.trimmed_sequence(topic) for topic in self.topics), default=0)
-        return _offset(0, trimmed)
+        log = _open(self.path, self.busy_wait_ms)
+        trimmed = {topic: log.trimmed_sequence(topic) for topic in sorted(self.topics)}
+        return _offset(0, {topic: sequence for topic, sequence in trimmed.items() if sequence})
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """The bounds are our options, two at once; Spark's limits know only one."""
@@ -109,7 +116,7 @@ class LogReader(DataSourceStreamReader):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """The end of the next batch, within the bounds."""
-        log = _open(self.path)
+        log = _open(self.path, self.busy_wait_ms)
         after, given_up = start["sequence"], start["given_up"]
         log.check_left(self.topics, after, given_up)
         end = log.end_sequence(self.topics)
@@ -119,7 +126,7 @@ class LogReader(DataSourceStreamReader):
 
     def reportLatestOffset(self) -> Offset:
         """The end of the log, for the lag in Spark's progress."""
-        return _offset(_open(self.path).end_sequence(self.topics), 0)
+        return _offset(_open(self.path, self.busy_wait_ms).end_sequence(self.topics), {})
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Equal ranges of sequences."""
@@ -134,7 +141,7 @@ class LogReader(DataSourceStreamReader):
         return self._read(partition)
 
     def _read(self, part: SequenceRange) -> Iterator[pa.RecordBatch]:
-        log = _open(self.path)
+        log = _open(self.path, self.busy_wait_ms)
         start = part.start
         while start < part.end:
             columns = log.read_columns(start, part.end, self.topics, CHUNK_ROWS, part.given_up)
@@ -145,12 +152,12 @@ class LogReader(DataSourceStreamReader):
             start = columns[0][-1]
 
 
-def _offset(sequence: int, given_up: int) -> Offset:
+def _offset(sequence: int, given_up: GivenUp) -> Offset:
     """Keys in one order always: Spark compares offsets as text."""
     return {"given_up": given_up, "sequence": sequence}
 
 
-def _open(path: str) -> EmbeddedLog:
+def _open(path: str, busy_wait_ms: int) -> EmbeddedLog:
     if path not in _logs:
-        _logs[path] = EmbeddedLog(path)
+        _logs[path] = EmbeddedLog(path, busy_wait_ms=busy_wait_ms)
     return _logs[path]

@@ -18,8 +18,8 @@ ALL = ReadAllAvailable()
 TOPICS = ("load-reports", "controller-commands")
 
 
-def at(sequence: int, given_up: int = 0) -> dict[str, int]:
-    return {"given_up": given_up, "sequence": sequence}
+def at(sequence: int, given_up: int | dict[str, int] | None = None) -> dict[str, object]:
+    return {"given_up": {} if given_up is None else given_up, "sequence": sequence}
 
 
 def read(reader: LogReader, start: int, end: int) -> list[dict]:
@@ -94,6 +94,26 @@ def test_a_new_checkpoint_reads_what_is_left_of_all_topics(tmp_path: Path) -> No
     rows = pa.Table.from_batches([b for r in ranges for b in reader.read(r)]).to_pylist()
 
     assert [row["sequence"] for row in rows] == [2, 4]
+
+
+def test_what_was_trimmed_of_one_topic_hides_no_loss_of_another(tmp_path: Path) -> None:
+    job = plan(tmp_path)
+    now = [1_000]
+    log = new_log(job, clock=lambda: now[0])
+    log.append([assign("east", 1), *[heartbeat("east", "b", n) for n in range(3)]])
+    now[0] = 100_000
+    log.append([heartbeat("east", "b", 4), assign("east", 2)])
+    apply_retention(log, "load-reports", retention_ms=1_000, now_ms=now[0])
+    reader = LogReader(job.log_path, TOPICS)
+    start = reader.initialOffset()
+    assert start == at(0, {"load-reports": 4})
+    reader.latestOffset(start, ALL)
+    apply_retention(log, "controller-commands", retention_ms=1_000, now_ms=now[0])
+
+    with pytest.raises(OffsetOutOfRangeError, match="topic controller-commands"):
+        reader.latestOffset(start, ALL)
+    old = at(0, given_up=4)  # of a checkpoint that knew one number for all topics
+    assert reader.latestOffset(old, ALL) == at(6, given_up=4)
 
 
 @pytest.mark.spark

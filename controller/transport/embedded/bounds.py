@@ -7,9 +7,12 @@ Compaction does not count: what it removes is not missed.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from controller.transport.errors import OffsetOutOfRangeError, UnknownTopicError
+
+GivenUp = int | Mapping[str, int]
+"""Sequence up to which a reader never asked: by topic (those not named: 0), or one for all."""
 
 _REMEDY = (
     "records are lost; start anew (the controller with a new checkpoint), and keep retention "
@@ -39,19 +42,24 @@ def check_offset(
 
 
 def check_sequence(
-    connection: sqlite3.Connection, path: str, topics: Sequence[int], after: int, given_up: int
+    connection: sqlite3.Connection,
+    path: str,
+    topics: Sequence[int],
+    after: int,
+    given_up: GivenUp,
 ) -> None:
     """Raises if retention removed records of some topics (ids) that follow `after`.
 
     What it removed up to `given_up` the reader never asked for.
     """
-    row = connection.execute(
+    rows = connection.execute(
         "SELECT name, trimmed_sequence FROM topics WHERE trimmed_sequence > ? "
-        f"AND id IN ({', '.join('?' * len(topics))}) ORDER BY id LIMIT 1",
-        (max(after, given_up), *topics),
-    ).fetchone()
-    if row is not None:
-        raise OffsetOutOfRangeError(
-            f"topic {row[0]} of {path} was trimmed by retention up to sequence {row[1]}, "
-            f"reader wants what follows {after}: {_REMEDY}"
-        )
+        f"AND id IN ({', '.join('?' * len(topics))}) ORDER BY id",
+        (after, *topics),
+    ).fetchall()
+    for name, trimmed in rows:
+        if trimmed > (given_up if isinstance(given_up, int) else given_up.get(name, 0)):
+            raise OffsetOutOfRangeError(
+                f"topic {name} of {path} was trimmed by retention up to sequence {trimmed}, "
+                f"reader wants what follows {after}: {_REMEDY}"
+            )

@@ -239,7 +239,7 @@ class EmbeddedLog:
             raise UnknownTopicError(f"topic {topic} does not exist in {self.path}")
         return int(row[0])
 
-    def check_left(self, topics: Sequence[str], after: int, given_up: int = 0) -> None:
+    def check_left(self, topics: Sequence[str], after: int, given_up: bounds.GivenUp = 0) -> None:
         """Raises `OffsetOutOfRangeError` if retention removed records that follow `after`.
 
         What it removed up to `given_up` does not count.
@@ -271,7 +271,7 @@ class EmbeddedLog:
         return to
 
     def read_columns(
-        self, after: int, to: int, topics: Sequence[str], limit: int, given_up: int = 0
+        self, after: int, to: int, topics: Sequence[str], limit: int, given_up: bounds.GivenUp = 0
     ) -> Columns:
         """Records after one sequence up to another, as columns in sequence order.
 
