@@ -54,3 +54,21 @@ ACTIVE: frozenset[S] = IN_FLIGHT | {S.Owned}
 SERVED_BY: Mapping[S, Literal["dstBroker", "sourceBroker"]] = MappingProxyType(
     {S.Owned: "dstBroker", S.Releasing: "sourceBroker", S.Splitting: "sourceBroker"}
 )
+
+# Who writes the records of a transition when nothing goes wrong; null records end in Init. The
+# repairs are not here: a forced record of the controller may follow any record.
+WRITERS: Mapping[tuple[S, S], str] = MappingProxyType(
+    {
+        (S.Init, S.Assigning): "controller",
+        (S.Init, S.Owned): "src of the split parent",
+        (S.Free, S.Assigning): "controller",
+        (S.Free, S.Init): "controller",
+        (S.Owned, S.Releasing): "controller",
+        (S.Owned, S.Splitting): "controller",
+        (S.Assigning, S.Owned): "dst",
+        (S.Releasing, S.Assigning): "src",
+        (S.Releasing, S.Free): "src",
+        (S.Splitting, S.Deleted): "src",
+        (S.Deleted, S.Init): "controller",
+    }
+)
