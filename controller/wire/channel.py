@@ -60,6 +60,7 @@ def decode_channel(
 
     As in Pulsar's constructor one of the brokers must be named unless the state is Free. An Owned
     record without destination passes here as it does there: it takes its version, names no owner.
+    A blank broker is read as none, so that all readers of ours compare alike.
     """
     if value is None:
         return None
@@ -73,7 +74,7 @@ def decode_channel(
         raise WireError("missing_field", "dstBroker", detail)
     _check_texts(data, limits)
     _check_children(data, limits)
-    return data
+    return _without_blanks(data)
 
 
 def encode_channel(data: ServiceUnitStateData) -> bytes:
@@ -84,6 +85,15 @@ def encode_channel(data: ServiceUnitStateData) -> bytes:
 def has_text(broker: str | None) -> bool:
     """False for what Java's `StringUtils.isBlank` calls blank: null, empty or only white space."""
     return broker is not None and bool(broker.strip())
+
+
+def _without_blanks(data: ServiceUnitStateData) -> ServiceUnitStateData:
+    blanks = {
+        name: None
+        for name in ("dstBroker", "sourceBroker")
+        if getattr(data, name) is not None and not has_text(getattr(data, name))
+    }
+    return msgspec.structs.replace(data, **blanks) if blanks else data
 
 
 def _check_texts(data: ServiceUnitStateData, limits: WireLimits) -> None:

@@ -44,6 +44,12 @@ def test_records_survive_a_round_trip(record: ServiceUnitStateData) -> None:
     assert decode_channel(encode_channel(record)) == record
 
 
+@pytest.mark.parametrize("blank", ["", " ", "\t"])
+def test_a_blank_broker_is_none(blank: str) -> None:
+    value = json.dumps({**OWNED, "sourceBroker": blank}).encode()
+    assert decode_channel(value) == decode_channel(json.dumps(OWNED).encode())
+
+
 def test_optional_members_are_left_out_but_force_is_written() -> None:
     record = ServiceUnitStateData(
         state=ServiceUnitState.Owned, dstBroker="b1", timestamp=5, versionId=2
