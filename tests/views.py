@@ -23,6 +23,7 @@ class B:
     namespace: str = "t/n"
     is_movable: bool = True
     is_excluded: bool = False
+    is_pinned: bool = False
     left: str | None = None
     topic_boundary: int = 0
 
@@ -64,8 +65,9 @@ def make_view(
             for b, lo in zip(bundles, lower.tolist(), strict=True)
         ],
         bundle_owner=owner,
-        bundle_is_movable=np.array([b.is_movable for b in bundles], np.bool_),
+        bundle_is_movable=np.array([b.is_movable and not b.is_pinned for b in bundles], np.bool_),
         bundle_is_excluded=np.array([b.is_excluded for b in bundles], np.bool_),
+        bundle_is_pinned=np.array([b.is_pinned for b in bundles], np.bool_),
         bundle_left=np.array([index.get(b.left or "", -1) for b in bundles], np.int64),
         bundle_rate=np.array([b.rate for b in bundles], np.float64),
         bundle_throughput=np.array([b.throughput for b in bundles], np.float64),

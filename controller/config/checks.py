@@ -125,6 +125,12 @@ def _strategies(config: JobConfig) -> Iterator[str]:
 
 def _windows(config: JobConfig) -> Iterator[str]:
     windows, actions = config.balance.windows, config.balance.actions
+    if actions.tombstone_delay_ms < actions.in_flight_timeout_ms:
+        yield (
+            f"[balance.actions] tombstone_delay_ms = {actions.tombstone_delay_ms} must be at "
+            f"least in_flight_timeout_ms = {actions.in_flight_timeout_ms}, so that a late "
+            "duplicate of a record in flight does not bring a bundle back; raise it"
+        )
     if windows.short_samples > windows.long_samples:
         yield (
             f"[balance.windows] short_samples = {windows.short_samples} must not be above "

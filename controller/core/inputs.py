@@ -52,6 +52,11 @@ class Snapshot:
     requests: int
     is_warm: bool
     is_paused: bool
+    mode: str  # act, warm_up, paused, safe_mode
+    health: str  # Stable, Jittery, Unstable
+    brokers_draining: int  # live ones that are to be emptied: drained, or leaving by themselves
+    pins: int
+    tainted: int  # bundles whose last channel record is not the one that stands
     counters: dict[str, int]
 
 

@@ -62,6 +62,7 @@ class ActionSettings:
     in_flight_per_broker_max: int = 16  # one broker closes and opens only so many at once
     overrides_per_round_max: int = 64  # loadBalancerServiceUnitStateMaxConcurrentOverrides
     in_flight_timeout_ms: int = 30_000  # loadBalancerInFlightServiceUnitStateWaitingTimeInMillis
+    tombstone_delay_ms: int = 3_600_000  # loadBalancerServiceUnitStateTombstoneDelayTimeInSeconds
     pending_timeout_ms: int = 600_000  # a write that never came back is forgotten after this
     decision_ttl_ms: int = 15_000  # the sink refuses what is older (catch-up after downtime)
     bundle_cooldown_ms: int = 300_000  # a bundle is not moved again within this time
@@ -79,6 +80,8 @@ class LogSettings:
     requests_max: int = 100_000  # assignment requests waiting for a broker
     bundles_max: int = 500_000  # bundles of one cluster; beyond it reports are rejected
     brokers_max: int = 10_000  # brokers of one cluster
+    drains_max: int = 1_000  # brokers that operators drain at once
+    pins_max: int = 10_000  # bundles that operators keep on one broker
 
 
 @dataclass(frozen=True, slots=True)

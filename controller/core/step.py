@@ -27,7 +27,7 @@ from controller.core.fold.commands import fold_command
 from controller.core.fold.reports import fold_report
 from controller.core.inputs import RawRecord, Snapshot, StepResult
 from controller.core.rounds.answers import answer_requests, is_warm
-from controller.core.rounds.ticks import run_tick
+from controller.core.rounds.ticks import mode_of, run_tick
 from controller.core.settings import Settings
 from controller.core.state import ClusterState
 from controller.core.state.tables import OWNED
@@ -124,6 +124,7 @@ def _fold(work: Work, record: RawRecord) -> None:
 def _snapshot(work: Work) -> Snapshot:
     memory, state = work.state.memory, work.state
     alive = liveness(work, memory.clock_ms)
+    emptied = alive.is_leaving | alive.is_draining
     moves = memory.moves.values()
     return Snapshot(
         cluster=memory.cluster,
@@ -138,5 +139,10 @@ def _snapshot(work: Work) -> Snapshot:
         requests=len(memory.requests),
         is_warm=is_warm(work, memory.clock_ms),
         is_paused=memory.paused_until_ms != 0,
+        mode=mode_of(work, memory.clock_ms, alive),
+        health=alive.health.value,
+        brokers_draining=int(emptied.sum()),
+        pins=len(memory.pins),
+        tainted=len(memory.tainted),
         counters=dict(sorted(memory.counters.items())),
     )

@@ -10,8 +10,9 @@ Rules (pulsar.md §4.3 and the topic cap of §4.1):
    average (or from all, if there is none), which cannot be replayed; the least loaded broker is
    always among them, so the choice needs neither the average nor the points.
 
-Loads count bundles that were given away before (preallocation): many bundles placed at once
-spread out. A bundle whose load is unknown counts as an average one.
+A pinned bundle goes to its broker without any of this. Loads count bundles that were given away
+before (preallocation): many bundles placed at once spread out. A bundle whose load is unknown
+counts as an average one.
 """
 
 from __future__ import annotations
@@ -67,6 +68,8 @@ class LeastResourcePlacement:
     def choose(self, bundle: Unowned) -> Choice:
         """The least loaded broker that may have it."""
         load = bundle.load if bundle.load > 0.0 else self.usual_load
+        if bundle.pinned >= 0:
+            return self._pinned(bundle, load)
         pick = self._pop(bundle)
         if pick is None:
             verdict = Verdict(bundle.name, Reason.NO_BROKERS, flips_if="a live broker reports")
@@ -74,6 +77,16 @@ class LeastResourcePlacement:
         heapq.heappush(self.heap, (pick[0] + load, pick[1] + 1, pick[2]))
         self.topics[pick[2]] += bundle.topics
         return Choice(pick[2], load)
+
+    def _pinned(self, bundle: Unowned, load: float) -> Choice:
+        """Books on a named broker, which is no candidate if its load is not known."""
+        for at, entry in enumerate(self.heap):
+            if entry[2] == bundle.pinned:
+                self.heap[at] = (entry[0] + load, entry[1] + 1, entry[2])
+                heapq.heapify(self.heap)
+                break
+        self.topics[bundle.pinned] += bundle.topics
+        return Choice(bundle.pinned, load)
 
     def _pop(self, bundle: Unowned) -> Entry | None:
         passed: list[Entry] = []

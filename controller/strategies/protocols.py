@@ -64,6 +64,7 @@ class Unowned:
     topics: int  # 0 = unknown
     load: float  # load ratio it had on its last owner, 0 = unknown
     avoid: int  # broker index it must not return to now, -1 = none
+    pinned: int = -1  # broker index that it must go to, and that can take it; -1 = any
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ class Placement(Protocol):
     def choose(self, bundle: Unowned) -> Choice:
         """Chooses an owner and books the bundle's expected load, count and topics on it.
 
+        A pinned bundle goes to its broker, whatever speaks against that one.
         Booking k bundles must leave what beginning anew on a view with these k pending leaves.
         """
         ...

@@ -105,6 +105,11 @@ class ThresholdSplit:
                 f"{reason} stays above its threshold for {self.params.hit_count - hits} rounds",
             ),
             (
+                bool(view.bundle_is_pinned[bundle]),
+                Reason.PINNED,
+                "the bundle is unpinned",
+            ),
+            (
                 not view.bundle_is_movable[bundle],
                 Reason.COOL_DOWN,
                 "the bundle is neither in flight nor cooling down",

@@ -22,6 +22,8 @@ class Reason(Enum):
     ROUND_LIMIT = (250, "round_limit", "CoolDown")
     LOST_RACE = (260, "lost_race", "Unknown")
     NO_RETURN = (310, "no_return", "NoBundles")
+    PINNED = (320, "pinned", "NoBundles")
+    DRAINING = (330, "draining", "NoBrokers")
     STALE_LOAD = (400, "stale_load", "OutDatedData")
     SAFE_MODE = (420, "safe_mode", "OutDatedData")
     INVALID_COMMAND = (430, "invalid_command", "Unknown")

@@ -34,12 +34,13 @@ class ClusterView:
     broker_topics: Ints  # m
     broker_bundles: Ints  # m: bundles that it serves or will serve
     broker_capacity: Floats  # m: cpu limit in points; 0 = unknown
-    broker_is_live: Bools  # m: gave a sign of life, may be given a bundle
+    broker_is_live: Bools  # m: may be given a bundle: speaks, and is neither drained nor leaving
     broker_can_shed: Bools  # m: load known and fresh, not cooling: may lose or gain load
     bundle_names: Sequence[str]  # n
     bundle_owner: Ints  # n: broker index, -1 = not owned or not settled
-    bundle_is_movable: Bools  # n: owned, not in flight, not cooling, not excluded
+    bundle_is_movable: Bools  # n: owned, not in flight, not cooling, not excluded, not pinned
     bundle_is_excluded: Bools  # n: namespaces that are never shed or split
+    bundle_is_pinned: Bools  # n: an operator keeps it where it is, whole
     bundle_left: Ints  # n: broker index it may not return to now, -1 = none
     bundle_rate: Floats  # n: short-term average
     bundle_throughput: Floats  # n: short-term average

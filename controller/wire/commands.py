@@ -81,10 +81,61 @@ class Resume(_Signed, frozen=True, kw_only=True, tag="resume"):
     """Ends a pause."""
 
 
-Command = Tick | Assign | Refused | Transfer | Unload | SplitBundle | Pause | Resume
+class Drain(_Signed, frozen=True, kw_only=True, tag="drain"):
+    """Moves all bundles off a broker and gives it none, until `undrain`."""
 
-_TEXTS = ("who", "why", "id", "bundle", "requestedBy", "decisionId", "reason", "destination")
-_NAMES = ("requestedBy", "destination", "decisionId")
+    broker: str
+
+
+class Undrain(_Signed, frozen=True, kw_only=True, tag="undrain"):
+    """Ends a drain."""
+
+    broker: str
+
+
+class Pin(_Signed, frozen=True, kw_only=True, tag="pin"):
+    """Keeps a bundle on a broker: on the named one, else on its owner at this moment.
+
+    Only when that broker is gone, draining or leaving is it served elsewhere; it returns.
+    """
+
+    bundle: str
+    broker: str | None = None
+
+
+class Unpin(_Signed, frozen=True, kw_only=True, tag="unpin"):
+    """Ends a pin."""
+
+    bundle: str
+
+
+Command = (
+    Tick
+    | Assign
+    | Refused
+    | Transfer
+    | Unload
+    | SplitBundle
+    | Drain
+    | Undrain
+    | Pin
+    | Unpin
+    | Pause
+    | Resume
+)
+
+_TEXTS = (
+    "who",
+    "why",
+    "id",
+    "bundle",
+    "broker",
+    "requestedBy",
+    "decisionId",
+    "reason",
+    "destination",
+)
+_NAMES = ("requestedBy", "destination", "decisionId", "broker")
 _DECODER: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
 
 

@@ -14,7 +14,7 @@ import msgspec
 class DecisionEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One decision, written to the channel as the record with this version."""
 
-    kind: str  # assign, transfer, unload, split, override
+    kind: str  # assign, transfer, unload, split, override, reassert, tombstone
     bundle: str
     source: str | None = msgspec.field(default=None, name="from")
     destination: str | None = msgspec.field(default=None, name="to")
@@ -85,18 +85,33 @@ class RoundRecord(msgspec.Struct, frozen=True, kw_only=True, tag="round", tag_fi
     tickMs: int
     clockMs: int
     mode: str  # act, warm_up, paused, safe_mode
+    health: str = "Stable"  # Stable, Jittery, Unstable
     inputs: dict[str, int]  # "topic/partition" -> last offset read
     statistics: RoundStatistics
     plan: Plan
     verdicts: Verdicts
 
 
-class AnswerRecord(msgspec.Struct, frozen=True, kw_only=True, tag="answer", tag_field="type"):
-    """What was decided between rounds: assignments, operators' commands."""
+class CommandEcho(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The operator's command that an answer belongs to."""
+
+    command: str  # its tag: transfer, drain, ...
+    isAccepted: bool
+    subject: str | None = None  # the bundle or broker that it is about
+    id: str | None = None
+    who: str | None = None
+    why: str | None = None
+
+
+class AnswerRecord(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="answer", tag_field="type"
+):
+    """What was decided between rounds: assignments, repairs, operators' commands."""
 
     cluster: str
     round: int  # the last round before it
     clockMs: int
+    command: CommandEcho | None = None
     plan: Plan
     verdicts: Verdicts
 

@@ -141,6 +141,7 @@ def test_values_out_of_range_are_errors(key: str, value: object) -> None:
         ({"balance.shed": "avgg"}, ["shed = 'avgg'", "did you mean 'avg'"]),
         ({"balance.windows.short_samples": 2_000}, ["short_samples = 2000", "long_samples"]),
         ({"balance.actions.in_flight_max": 5}, ["in_flight_max = 5", "lower it"]),
+        ({"balance.actions.tombstone_delay_ms": 9}, ["tombstone_delay_ms = 9", "30000"]),
         ({"lease.wait_ms": 5_000}, ["wait_ms = 5000", "ttl_ms = 10000"]),
         ({"clusters": {"a/b": {}}}, ["'a/b'", "rename"]),
         ({"topics.commands": "load-reports"}, ["'load-reports'", "2 times"]),

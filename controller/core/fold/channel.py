@@ -1,6 +1,7 @@
 """Folds records of the bundle-state channel into the ownership table (feedback is an input).
 
-A record counts only if the conflict rule accepts it. Moves of ours are confirmed here (our
+A record counts only if the conflict rule accepts it; a bundle whose last record lost, or could not
+be read, is tainted until the next one that counts. Moves of ours are confirmed here (our
 record came back), advanced (source stopped, destination owns), or found lost (another record
 took the version).
 """
@@ -10,11 +11,12 @@ from __future__ import annotations
 from controller.channel.conflict import keep_old
 from controller.core.fold.ownership import STATE_NUMBER, channel_record
 from controller.core.inputs import RawRecord
-from controller.core.state.memory import Move, Request
+from controller.core.state.memory import Loss, Move, Request
 from controller.core.state.tables import (
     ASSIGNING,
     DELETED,
     FREE,
+    INIT,
     OWNED,
     RELEASING,
     SPLITTING,
@@ -28,20 +30,46 @@ def fold_channel(work: Work, record: RawRecord) -> None:
     """One record of the cluster's channel topic; raises `WireError` for what is unreadable."""
     if record.key is None:
         raise WireError("missing_field", "key", "a channel record needs the bundle as its key")
-    new = decode_channel(record.value, work.settings.limits)
     slot = work.state.bundles.slots.get(record.key)
+    try:
+        new = decode_channel(record.value, work.settings.limits)
+    except WireError:
+        _taint(work, record.key, record.ingest_ms)
+        raise
     if slot is None:
         if new is None:
             return
         slot = work.bundle(record.key)
     loses = keep_old(channel_record(work, slot), new)
     if loses is not None:
-        work.state.memory.count("losing_records")
-        _drop_if_lost(work, record.key, new)
+        assert new is not None  # a tombstone always wins
+        _note_loser(work, record.key, new, loses, record.ingest_ms)
     elif new is None:
         _tombstone(work, record.key)
     else:
         _accept(work, record.key, slot, new, record.ingest_ms)
+
+
+def _note_loser(work: Work, name: str, new: ServiceUnitStateData, reason: str, now_ms: int) -> None:
+    """Counts a record that lost; the next line of the decision log tells of it."""
+    memory = work.state.memory
+    memory.count("losing_records")
+    memory.count(f"losing_records_{reason}")
+    broker = new.dstBroker or new.sourceBroker or ""
+    if len(memory.losses) < work.settings.log.verdicts_top:
+        loss = Loss(bundle=name, reason=reason, version=new.versionId, broker=broker)
+        memory.losses.append(loss)
+    else:
+        memory.losses_more += 1
+    _taint(work, name, now_ms)
+    _drop_if_lost(work, name, new)
+
+
+def _taint(work: Work, name: str, now_ms: int) -> None:
+    """A compaction that knows no conflict rule would keep this record instead of the winner."""
+    slot = work.state.bundles.slots.get(name)
+    if slot is not None and int(work.state.bundles["state"][slot]) != INIT:
+        work.state.memory.tainted[name] = now_ms
 
 
 def _accept(work: Work, name: str, slot: int, new: ServiceUnitStateData, now_ms: int) -> None:
@@ -57,6 +85,7 @@ def _accept(work: Work, name: str, slot: int, new: ServiceUnitStateData, now_ms:
     bundles["serving"][slot] = serving
     bundles["version"][slot] = new.versionId
     bundles["since_ms"][slot] = now_ms
+    memory.tainted.pop(name, None)
     if before >= 0 and serving != before and state in (FREE, ASSIGNING, OWNED):
         # A forced record takes the bundle from a broker that is gone: it may go back there.
         _left(work, slot, -1 if new.force else before, now_ms)
@@ -69,6 +98,8 @@ def _accept(work: Work, name: str, slot: int, new: ServiceUnitStateData, now_ms:
         work.is_answer_due = True
     else:
         memory.requests.pop(name, None)
+    if state == DELETED:
+        memory.pins.pop(name, None)
     _advance_move(work, name, new, state, now_ms)
 
 
@@ -89,8 +120,8 @@ def _advance_move(
 ) -> None:
     moves = work.state.memory.moves
     move = moves.get(name)
-    if move is None:
-        return
+    if move is None or move.kind == "tombstone":
+        return  # a tombstone wins whatever comes before it: it is on its way until it is read back
     if move.seen_ms == 0:
         if new.decisionId == move.decision_id:
             move.seen_ms = now_ms
@@ -101,14 +132,15 @@ def _advance_move(
         move.left_ms = now_ms
     if state == OWNED:
         move.arrived_ms = now_ms
-    if state in (FREE, DELETED) or (state == OWNED and new.dstBroker != move.destination):
+    is_elsewhere = state == OWNED and new.dstBroker != move.destination
+    if state in (FREE, DELETED) or is_elsewhere or move.kind == "reassert":
         del moves[name]
 
 
-def _drop_if_lost(work: Work, name: str, new: ServiceUnitStateData | None) -> None:
+def _drop_if_lost(work: Work, name: str, new: ServiceUnitStateData) -> None:
     """A record of ours that came back as the loser is reported as lost and forgotten."""
     move = work.state.memory.moves.get(name)
-    if move is not None and new is not None and new.decisionId == move.decision_id:
+    if move is not None and move.seen_ms == 0 and new.decisionId == move.decision_id:
         _lose(work, name)
 
 
@@ -118,9 +150,19 @@ def _lose(work: Work, name: str) -> Move:
 
 
 def _tombstone(work: Work, name: str) -> None:
-    """The bundle is gone from the channel; its slot is freed."""
+    """The bundle is gone from the channel; its slot is freed.
+
+    A request that came while a tombstone of ours was on its way is answered now, as that of a
+    bundle that is new; anybody else's tombstone means that the bundle is not wanted any more.
+    """
     work.flush()
     memory = work.state.memory
-    for table in (memory.children, memory.moves, memory.requests):
+    move = memory.moves.get(name)
+    if move is None or move.kind != "tombstone":
+        memory.requests.pop(name, None)
+    for table in (memory.children, memory.moves, memory.tainted):
         table.pop(name, None)
     work.state.bundles.remove(name)
+    if name in memory.requests:
+        work.bundle(name)
+        work.is_answer_due = True

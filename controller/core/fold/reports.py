@@ -3,7 +3,7 @@
 Rules: any report is a sign of life; a report with a sequence that was seen already adds no
 sample (duplicates and late reports are harmless); a bundle is sampled only by the broker that
 serves it by the channel, or by anybody while the channel knows nothing of it; a report is taken
-whole or not at all.
+whole or not at all; a status (up, leaving, gone) counts unless a later one was heard.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from controller.core.inputs import RawRecord
 from controller.core.state.columns import Columns
-from controller.core.state.tables import INIT
+from controller.core.state.tables import INIT, STATUSES, UP
 from controller.core.state.windows import smooth
 from controller.core.view.load import load_ratio
 from controller.core.work import Work
@@ -29,6 +29,7 @@ def fold_report(work: Work, record: RawRecord) -> None:
     slots = _bundle_slots(work, report)
     broker = work.broker(name, record.ingest_ms)
     _sign_of_life(work, broker, record.ingest_ms)
+    _take_status(work, broker, report)
     if report.kind == "heartbeat":
         return
     brokers = work.state.brokers
@@ -71,6 +72,20 @@ def _sign_of_life(work: Work, broker: int, ingest_ms: int) -> None:
     if is_first or silent_ms >= work.settings.liveness.takeover_after_ms:
         work.is_answer_due = True
     seen[broker] = ingest_ms
+
+
+def _take_status(work: Work, broker: int, report: Report) -> None:
+    """Status and transport health; an older sign of life that comes late does not revive."""
+    brokers = work.state.brokers
+    if report.sequence < int(brokers["status_sequence"][broker]):
+        return
+    status = STATUSES.index(report.status)
+    if status != int(brokers["status"][broker]):
+        work.is_answer_due |= status == UP
+        work.state.memory.count(f"brokers_{report.status}")
+    brokers["status"][broker] = status
+    brokers["status_sequence"][broker] = report.sequence
+    brokers["is_jittery"][broker] = report.transport == "jittery"
 
 
 def _take_usage(work: Work, broker: int, report: Report, ingest_ms: int) -> None:

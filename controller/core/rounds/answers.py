@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from controller.core.rounds.decide import Wish, write_assign
 from controller.core.rounds.log import answer
 from controller.core.state.tables import FREE, INIT
-from controller.core.view.build import Liveness, build_view, liveness
+from controller.core.view.build import Liveness, Places, build_view, liveness
 from controller.core.work import Work
 from controller.strategies.protocols import Placement, Unowned
 from controller.strategies.registry import place_strategy
@@ -25,6 +25,7 @@ class Desk:
     """A placement in progress, with what is needed to describe a bundle to it."""
 
     view: ClusterView
+    places: Places
     placement: Placement
     avoid: Ints  # by bundle slot: view index of the broker not to return to
 
@@ -38,21 +39,31 @@ def is_warm(work: Work, now_ms: int) -> bool:
 def open_desk(work: Work, now_ms: int, alive: Liveness) -> Desk:
     """Begins a placement on the present view."""
     work.flush()
-    view, _ = build_view(work, now_ms, alive)
-    return Desk(view, place_strategy(work.settings).begin(view), view.bundle_left)
+    view, places = build_view(work, now_ms, alive)
+    return Desk(view, places, place_strategy(work.settings).begin(view), view.bundle_left)
 
 
 def unowned(work: Work, desk: Desk, name: str) -> Unowned:
     """What a placement needs to know of a bundle; one that is new since the view has no past."""
     slot = work.state.bundles.slots[name]
+    pinned = pinned_to(work, desk, name)
     if slot >= len(desk.avoid):
-        return Unowned(name, 0, 0.0, -1)
+        return Unowned(name, 0, 0.0, -1, pinned)
     return Unowned(
         name,
         int(desk.view.bundle_topics[slot]),
         float(desk.view.bundle_load[slot]),
         int(desk.avoid[slot]),
+        pinned,
     )
+
+
+def pinned_to(work: Work, desk: Desk, name: str) -> int:
+    """View index of the broker that a bundle is pinned to, if it may be given a bundle; or -1."""
+    pin = work.state.memory.pins.get(name)
+    slot = -1 if pin is None else work.state.brokers.slots.get(pin.broker, -1)
+    at = int(desk.places.index[slot])
+    return at if at >= 0 and desk.view.broker_is_live[at] else -1
 
 
 def answer_requests(work: Work, now_ms: int) -> None:
@@ -62,7 +73,7 @@ def answer_requests(work: Work, now_ms: int) -> None:
         return
     if work.desk is None or work.desk.view.now_ms != now_ms:
         alive = liveness(work, now_ms)
-        if not alive.is_live.any():
+        if not alive.can_receive.any():
             return
         work.desk = open_desk(work, now_ms, alive)
     decisions, verdicts = assign_waiting(work, work.desk, now_ms)
@@ -78,6 +89,8 @@ def assign_waiting(
     decisions: list[DecisionEntry] = []
     verdicts: list[Verdict] = []
     for name in sorted(requests):
+        if name in work.state.memory.moves:
+            continue  # its tombstone is on its way; nothing may be written before it is back
         slot = bundles.slots.get(name)
         if slot is None or int(bundles["state"][slot]) not in (INIT, FREE):
             del requests[name]

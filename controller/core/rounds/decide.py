@@ -6,23 +6,26 @@ The only place that makes channel writes. A write is pending until it is read ba
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from controller.channel.conflict import next_version
 from controller.core.fold.ownership import channel_record
 from controller.core.inputs import ChannelWrite
 from controller.core.state.memory import Move
+from controller.core.state.tables import STATES
 from controller.core.work import Work
 from controller.model.bundles import HashRange, split_range
 from controller.wire.channel import ServiceUnitState, ServiceUnitStateData, encode_channel
 from controller.wire.decisions import DecisionEntry
+
+COOLING_KINDS = ("transfer", "unload", "override")
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
     """What is wanted for one bundle. Brokers by name; `source` None = its present owner."""
 
-    kind: str  # assign, transfer, unload, split, override
+    kind: str  # assign, transfer, unload, split, override, reassert, tombstone
     bundle: str
     source: str | None
     destination: str | None
@@ -58,9 +61,31 @@ def write_override(
 ) -> DecisionEntry:
     """Forced repair (pulsar.md §6.8): Owned on, or Splitting by, the destination."""
     if state is ServiceUnitState.Splitting:
-        return _write(work, wish, now_ms, state, None, wish.destination, children, force=True)
+        named = _names(work, wish.bundle)[0]
+        return _write(work, wish, now_ms, state, named, wish.destination, children, force=True)
     source = wish.source if wish.source != wish.destination else None
     return _write(work, wish, now_ms, state, wish.destination, source, force=True)
+
+
+def write_reassert(work: Work, wish: Wish, now_ms: int) -> DecisionEntry:
+    """Forced: the state and brokers that stand, so that they are the key's last record again."""
+    slot = work.state.bundles.slots[wish.bundle]
+    state = ServiceUnitState(STATES[int(work.state.bundles["state"][slot])])
+    return _write(work, wish, now_ms, state, *_names(work, wish.bundle), force=True)
+
+
+def write_tombstone(work: Work, wish: Wish, now_ms: int) -> DecisionEntry:
+    """Ends the bundle's time on the channel; the version is that of the record that it ends."""
+    slot = work.state.bundles.slots[wish.bundle]
+    version = int(work.state.bundles["version"][slot])
+    decision_id = _decision_id(work.cluster, wish, ServiceUnitState.Init, version)
+    return _put(work, wish, now_ms, None, version, decision_id)
+
+
+def _names(work: Work, bundle: str) -> tuple[str | None, str | None]:
+    """Destination and source that the accepted record of a bundle names."""
+    record = channel_record(work, work.state.bundles.slots[bundle])
+    return (None, None) if record is None else (record.dstBroker, record.sourceBroker)
 
 
 def _owner(work: Work, wish: Wish) -> str:
@@ -95,20 +120,34 @@ def _write(
         decisionId=decision_id,
         reason=wish.reason,
     )
+    shown = replace(wish, source=source) if wish.source is None else wish
+    return _put(work, shown, now_ms, encode_channel(record), version, decision_id, children)
+
+
+def _put(
+    work: Work,
+    wish: Wish,
+    now_ms: int,
+    value: bytes | None,
+    version: int,
+    decision_id: str,
+    children: list[str] | None = None,
+) -> DecisionEntry:
+    """Writes, remembers the move, and describes it for the decision log."""
     work.writes.append(
         ChannelWrite(
             key=wish.bundle,
-            value=encode_channel(record),
+            value=value,
             decision_id=decision_id,
             version=version,
             valid_until_ms=now_ms + work.settings.actions.decision_ttl_ms,
         )
     )
-    _remember(work, wish, slot, version, decision_id, now_ms)
+    _remember(work, wish, version, decision_id, now_ms)
     return DecisionEntry(
         kind=wish.kind,
         bundle=wish.bundle,
-        source=source if wish.source is None else wish.source,
+        source=wish.source,
         destination=wish.destination,
         reason=wish.reason,
         detail=wish.detail,
@@ -118,10 +157,9 @@ def _write(
     )
 
 
-def _remember(
-    work: Work, wish: Wish, slot: int, version: int, decision_id: str, now_ms: int
-) -> None:
+def _remember(work: Work, wish: Wish, version: int, decision_id: str, now_ms: int) -> None:
     state, memory = work.state, work.state.memory
+    slot = state.bundles.slots[wish.bundle]
     short = state.bundles["short"][slot].astype(float)
     serving = int(state.bundles["serving"][slot])
     memory.moves.pop(wish.bundle, None)  # so that the order of `moves` is that of the decisions
@@ -139,7 +177,10 @@ def _remember(
     )
     memory.requests.pop(wish.bundle, None)
     memory.count(f"decisions_{wish.kind}")
-    for name in (wish.source, wish.destination):
+    # Assignments do not cool a broker: a placement begun anew after each of them would otherwise
+    # choose differently from one that goes on, and so would two cuts of one log.
+    pair = (wish.source, wish.destination) if wish.kind in COOLING_KINDS else ()
+    for name in pair:
         broker = state.brokers.slots.get(name or "", -1)
         if broker >= 0:
             state.brokers["moved_ms"][broker] = now_ms

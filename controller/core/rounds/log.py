@@ -10,6 +10,7 @@ from controller.core.work import Work
 from controller.strategies.verdicts import Verdict, VerdictTally
 from controller.wire.decisions import (
     AnswerRecord,
+    CommandEcho,
     DecisionEntry,
     RoundRecord,
     RoundStatistics,
@@ -22,22 +23,31 @@ _encoder = msgspec.json.Encoder(order="sorted")
 
 
 def answer(
-    work: Work, now_ms: int, decisions: Sequence[DecisionEntry], verdicts: Sequence[Verdict]
+    work: Work,
+    now_ms: int,
+    decisions: Sequence[DecisionEntry],
+    verdicts: Sequence[Verdict],
+    command: CommandEcho | None = None,
 ) -> None:
-    """Logs what was decided, or refused, between rounds."""
+    """Logs what was decided, or refused, between rounds; `command` is what asked for it."""
     tally = VerdictTally(work.settings.log.verdicts_top)
     tally.extend(tuple(verdicts))
-    answer_tally(work, now_ms, decisions, tally)
+    answer_tally(work, now_ms, decisions, tally, command)
 
 
 def answer_tally(
-    work: Work, now_ms: int, decisions: Sequence[DecisionEntry], tally: VerdictTally
+    work: Work,
+    now_ms: int,
+    decisions: Sequence[DecisionEntry],
+    tally: VerdictTally,
+    command: CommandEcho | None = None,
 ) -> None:
     """As `answer`, with verdicts that are counted already."""
     record = AnswerRecord(
         cluster=work.cluster,
         round=work.state.memory.round_number,
         clockMs=now_ms,
+        command=command,
         plan=plan_of(list(decisions)),
         verdicts=entries(tally),
     )
@@ -48,6 +58,7 @@ def log_round(
     work: Work,
     tick_ms: int,
     mode: str,
+    health: str,
     statistics: RoundStatistics,
     decisions: list[DecisionEntry],
     tally: VerdictTally,
@@ -60,6 +71,7 @@ def log_round(
         tickMs=tick_ms,
         clockMs=memory.clock_ms,
         mode=mode,
+        health=health,
         inputs=dict(memory.offsets),
         statistics=statistics,
         plan=plan_of(decisions),

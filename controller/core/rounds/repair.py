@@ -1,9 +1,10 @@
 """Repairs ownership in a round: orphans of brokers that are gone, and records that are stuck.
 
 Orphan = the broker that should act on the record gave no sign of life for `takeover_after_ms`
-(longer than its lease, so it has stopped serving). Stuck = in flight for longer than
-`in_flight_timeout_ms`. Both get a forced record (pulsar.md §6.8). In safe mode nothing is
-repaired: then the pipeline is suspected, not the brokers.
+(longer than its lease, so it has stopped serving), or said that it is gone. A broker that speaks
+again before its turn came keeps what is left: an agent speaks only while it may serve. Stuck =
+in flight for longer than `in_flight_timeout_ms`. Both get a forced record (pulsar.md §6.8). In
+safe mode nothing is repaired: then the pipeline is suspected, not the brokers.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import numpy as np
 
 from controller.core.rounds.answers import Desk, unowned
 from controller.core.rounds.decide import Wish, write_override
-from controller.core.state.tables import ASSIGNING, OWNED, RELEASING, SPLITTING
+from controller.core.rounds.monitor import records_allowed
+from controller.core.state.tables import ASSIGNING, GONE, OWNED, RELEASING, SPLITTING
 from controller.core.view.build import Liveness, is_in_flight
 from controller.core.work import Work
 from controller.strategies.verdicts import Reason, Verdict, VerdictTally
@@ -52,7 +54,7 @@ def repair(
     """Forced records for the bundles in `slots`: excluded namespaces last, bounded."""
     ordered = desk.view.order(slots)
     ordered = ordered[np.argsort(desk.view.bundle_is_excluded[ordered], kind="stable")]
-    limit = work.settings.actions.overrides_per_round_max
+    limit = records_allowed(work)
     tally.count(Reason.ROUND_LIMIT, max(0, len(ordered) - limit))
     decisions = []
     for slot in ordered[:limit].tolist():
@@ -79,20 +81,27 @@ def _override(
             return None
         chosen, load = desk.view.broker_names[choice.broker], choice.load
     is_orphan = last >= 0 and not alive.is_live[last]
-    silent_s = (now_ms - int(brokers["last_seen_ms"][last])) / 1000 if last >= 0 else 0.0
     wish = Wish(
         "override",
         name,
         brokers.names[last] if last >= 0 else None,
         chosen,
         "orphan" if is_orphan else "stuck",
-        f"{brokers.names[last]} silent for {silent_s:.1f} s" if is_orphan else "in flight too long",
+        _orphaned_by(work, last, now_ms) if is_orphan else "in flight too long",
         load=(0.0, load),
     )
-    if state == SPLITTING:
-        children = work.state.memory.children.get(name, [])
+    children = work.state.memory.children.get(name)
+    if state == SPLITTING and children:  # one without children could only lose its range
         return write_override(work, wish, now_ms, ServiceUnitState.Splitting, children)
     return write_override(work, wish, now_ms, ServiceUnitState.Owned, None)
+
+
+def _orphaned_by(work: Work, broker: int, now_ms: int) -> str:
+    brokers = work.state.brokers
+    if int(brokers["status"][broker]) == GONE:
+        return f"{brokers.names[broker]} has stopped"
+    silent_s = (now_ms - int(brokers["last_seen_ms"][broker])) / 1000
+    return f"{brokers.names[broker]} silent for {silent_s:.1f} s"
 
 
 def _keeper(state: int, destination: int, source: int, alive: Liveness) -> int:

@@ -13,7 +13,7 @@ class Move(msgspec.Struct, kw_only=True):
     reported after that.
     """
 
-    kind: str  # transfer, unload, split, assign, override
+    kind: str  # transfer, unload, split, assign, override, reassert, tombstone
     version: int
     decision_id: str
     source: str | None
@@ -27,12 +27,41 @@ class Move(msgspec.Struct, kw_only=True):
     rate: float = 0.0  # messages/s that move
     throughput: float = 0.0  # bytes/s that move
 
+    @property
+    def moves_load(self) -> bool:
+        """False for kinds after which the load is where it was."""
+        return self.kind not in ("split", "reassert", "tombstone")
+
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """An assignment request that waits for a broker."""
 
     asked_ms: int
     who: str
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """An operator's standing order: since when, by whom, and why."""
+
+    since_ms: int
+    who: str
+    why: str
+
+
+class PinMark(msgspec.Struct, frozen=True, kw_only=True):
+    """A bundle that an operator keeps on one broker."""
+
+    broker: str
+    mark: Mark
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """A record of the channel that lost, until the next line of the decision log tells of it."""
+
+    bundle: str
+    reason: str  # of the conflict rule
+    version: int
+    broker: str  # that the record named
 
 
 class Memory(msgspec.Struct, kw_only=True):
@@ -52,6 +81,13 @@ class Memory(msgspec.Struct, kw_only=True):
     hits_split: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
     children: dict[str, list[str]] = msgspec.field(default_factory=dict)  # of Splitting bundles
     counters: dict[str, int] = msgspec.field(default_factory=dict)  # since the memory began
+    # Fields below came later: each has a default, so that older checkpoints stay valid.
+    pause: Mark | None = None  # who paused, and why
+    drains: dict[str, Mark] = msgspec.field(default_factory=dict)  # by broker
+    pins: dict[str, PinMark] = msgspec.field(default_factory=dict)  # by bundle
+    tainted: dict[str, int] = msgspec.field(default_factory=dict)  # bundle -> time of its loser
+    losses: list[Loss] = msgspec.field(default_factory=list)  # the first few since the last line
+    losses_more: int = 0  # ... and how many were not kept
 
     def copy(self) -> Memory:
         """A copy that shares nothing that step changes in place."""
@@ -61,6 +97,10 @@ class Memory(msgspec.Struct, kw_only=True):
         other.requests = dict(self.requests)
         other.children = dict(self.children)
         other.counters = dict(self.counters)
+        other.drains = dict(self.drains)
+        other.pins = dict(self.pins)
+        other.tainted = dict(self.tainted)
+        other.losses = self.losses.copy()
         return other
 
     def count(self, what: str, number: int = 1) -> None:

@@ -14,6 +14,8 @@ from controller.core.state.columns import Column, Columns
 
 STATES: Final = ("Init", "Free", "Assigning", "Owned", "Releasing", "Splitting", "Deleted")
 INIT, FREE, ASSIGNING, OWNED, RELEASING, SPLITTING, DELETED = range(7)
+STATUSES: Final = ("up", "leaving", "gone")
+UP, LEAVING, GONE = range(3)
 RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT = range(4)
 
 
@@ -59,6 +61,10 @@ BROKER_LAYOUT: Final = (
     Column("load_ema", "f8"),
     Column("ema_samples", "i8"),
     Column("moved_ms", "i8"),  # last time a move from or to it was decided, 0 = never
+    # what its agent says of it
+    Column("status", "u1", UP),
+    Column("status_sequence", "i8"),  # of the sign of life with that status
+    Column("is_jittery", "u1"),  # 1 = it says that reads or writes of the log fail
 )
 
 

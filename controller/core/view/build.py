@@ -8,15 +8,32 @@ the destination, so that no round moves the same load twice.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
 from controller.core.state.columns import Columns
 from controller.core.state.memory import Move
-from controller.core.state.tables import ASSIGNING, DELETED, INIT, OWNED, RELEASING
+from controller.core.state.tables import (
+    ASSIGNING,
+    DELETED,
+    GONE,
+    INIT,
+    LEAVING,
+    OWNED,
+    RELEASING,
+)
 from controller.core.view.load import CPU_LIMIT, attributed_load
 from controller.core.work import Work
 from controller.strategies.view import Bools, ClusterView, Floats, Ints
+
+
+class Health(StrEnum):
+    """How far the picture of the cluster can be trusted (Pulsar's metadata states, §6.9)."""
+
+    STABLE = "Stable"
+    JITTERY = "Jittery"  # Unstable a moment ago, or just started: silence means little yet
+    UNSTABLE = "Unstable"  # so many late or jittery that the pipeline is suspected: safe mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +41,23 @@ class Liveness:
     """Who speaks. Arrays by broker slot; free slots are False everywhere."""
 
     exists: Bools
-    is_live: Bools  # sign of life within takeover_after_ms
-    is_gone: Bools  # silent for that long, the grace after safe mode included: orphans its bundles
+    is_live: Bools  # sign of life within takeover_after_ms, and not said to be gone
+    is_gone: Bools  # silent that long (grace after safe mode included), or said so: has orphans
+    is_leaving: Bools  # live, and asks to be rid of its bundles
+    is_draining: Bools  # live, and an operator wants it empty
     is_fresh: Bools  # live, and load younger than report_ttl_ms
     is_cooling: Bools  # involved in a move within broker_cooldown_ms
-    is_safe_mode: bool  # so many silent at once that the pipeline is suspected
+    health: Health
+
+    @property
+    def is_safe_mode(self) -> bool:
+        """True while nothing is believed of silent brokers."""
+        return self.health is Health.UNSTABLE
+
+    @property
+    def can_receive(self) -> Bools:
+        """Brokers that may be given a bundle."""
+        return self.is_live & ~self.is_leaving & ~self.is_draining
 
     @property
     def silent(self) -> int:
@@ -45,16 +74,18 @@ class Places:
 
 
 def liveness(work: Work, now_ms: int) -> Liveness:
-    """Who is live, fresh and cooling at `now_ms`.
+    """Who is live, leaving, fresh and cooling at `now_ms`.
 
     Safe mode: of the brokers that still own something or spoke lately, more than
-    `safe_mode_share` are late. Late comes well before gone, because brokers that fall silent at
-    once do not do so in the same millisecond.
+    `safe_mode_share` are late, or say that the log fails them. Late comes well before gone,
+    because brokers that fall silent at once do not do so in the same millisecond. A broker that
+    said it is gone is neither late nor waited for.
     """
     brokers, settings = work.state.brokers, work.settings
     exists = np.array([bool(name) for name in brokers.names], np.bool_)
     silent_ms = now_ms - brokers["last_seen_ms"]
-    is_live = exists & (silent_ms < settings.liveness.takeover_after_ms)
+    has_left = exists & (brokers["status"] == GONE)
+    is_live = exists & ~has_left & (silent_ms < settings.liveness.takeover_after_ms)
     age_ms = now_ms - brokers["reported_ms"]
     has_load = brokers["reported_ms"] > 0
     is_fresh = is_live & has_load & (age_ms < settings.liveness.report_ttl_ms)
@@ -64,12 +95,24 @@ def liveness(work: Work, now_ms: int) -> Liveness:
     serves = np.zeros(brokers.size, np.bool_)
     serving = work.state.bundles["serving"]
     serves[serving[serving >= 0]] = True
-    counted = exists & (is_live | serves)
-    late = int((counted & (silent_ms >= settings.liveness.late_after_ms)).sum())
-    is_safe = late > settings.liveness.safe_mode_share * max(1, int(counted.sum()))
-    graced = now_ms - work.state.memory.grace_ms < settings.liveness.takeover_after_ms
-    is_gone = exists & ~is_live & (is_safe or not graced)
-    return Liveness(exists, is_live, is_gone, is_fresh, is_cooling, is_safe)
+    counted = exists & ~has_left & (is_live | serves)
+    is_late = silent_ms >= settings.liveness.late_after_ms
+    troubled = int((counted & (is_late | (brokers["is_jittery"] != 0))).sum())
+    is_unstable = troubled > settings.liveness.safe_mode_share * max(1, int(counted.sum()))
+    health = Health.UNSTABLE if is_unstable else _calm(work, now_ms)
+    is_gone = exists & ~is_live & (has_left | (health is not Health.JITTERY))
+    is_leaving = is_live & (brokers["status"] == LEAVING)
+    draining = work.state.memory.drains
+    is_draining = is_live & np.array([name in draining for name in brokers.names], np.bool_)
+    return Liveness(exists, is_live, is_gone, is_leaving, is_draining, is_fresh, is_cooling, health)
+
+
+def _calm(work: Work, now_ms: int) -> Health:
+    """Stable once nothing was wrong for as long as a broker may be silent."""
+    memory = work.state.memory
+    calm_ms = now_ms - max(memory.grace_ms, memory.started_ms)
+    patience_ms = work.settings.liveness.takeover_after_ms
+    return Health.JITTERY if calm_ms < patience_ms else Health.STABLE
 
 
 def places(brokers: Columns) -> Places:
@@ -90,6 +133,7 @@ def build_view(work: Work, now_ms: int, alive: Liveness) -> tuple[ClusterView, P
     owner = np.where(bundles["state"] == OWNED, serving, -1)
     namespace = bundles["namespace"].astype(np.int64)
     excluded = _excluded(work)[namespace]
+    pinned = _pinned(work)
     exists = (bundles["state"] != INIT) & (bundles["state"] != DELETED)
     short, raw = bundles["short"].astype(np.float64), bundles["raw"].astype(np.float64)
     slots = order.slots
@@ -103,12 +147,13 @@ def build_view(work: Work, now_ms: int, alive: Liveness) -> tuple[ClusterView, P
         broker_topics=figures.topics[slots],
         broker_bundles=(_bundles_per_broker(bundles, brokers.size) + figures.coming)[slots],
         broker_capacity=brokers["usage"][slots, CPU_LIMIT],
-        broker_is_live=alive.is_live[slots],
-        broker_can_shed=(alive.is_fresh & ~alive.is_cooling)[slots],
+        broker_is_live=alive.can_receive[slots],
+        broker_can_shed=(alive.is_fresh & ~alive.is_cooling & alive.can_receive)[slots],
         bundle_names=bundles.names,
         bundle_owner=order.index[owner],
-        bundle_is_movable=(owner >= 0) & ~excluded & ~_is_held(work, now_ms),
+        bundle_is_movable=(owner >= 0) & ~excluded & ~pinned & ~_is_held(work, now_ms),
         bundle_is_excluded=excluded,
+        bundle_is_pinned=pinned,
         bundle_left=order.index[_no_return(work, now_ms)],
         bundle_rate=short[:, 0] + short[:, 1],
         bundle_throughput=short[:, 2] + short[:, 3],
@@ -154,8 +199,8 @@ def _adjusted(work: Work) -> _Figures:
     )
     reported = brokers["reported_ms"]
     for name, move in work.state.memory.moves.items():
-        if move.kind == "split":
-            continue  # the children stay where the parent was
+        if not move.moves_load:
+            continue
         for broker, sign, done_ms, part in (
             (move.source, -1, move.left_ms, move.load_source),
             (move.destination, 1, move.arrived_ms, move.load_destination),
@@ -209,6 +254,15 @@ def _is_held(work: Work, now_ms: int) -> Bools:
     return held
 
 
+def _pinned(work: Work) -> Bools:
+    bundles = work.state.bundles
+    pinned = np.zeros(bundles.size, np.bool_)
+    for name in work.state.memory.pins:
+        if name in bundles.slots:
+            pinned[bundles.slots[name]] = True
+    return pinned
+
+
 def _no_return(work: Work, now_ms: int) -> Ints:
     """Broker slot that each bundle must not go back to now, -1 = none."""
     bundles, actions = work.state.bundles, work.settings.actions
@@ -220,16 +274,16 @@ def _no_return(work: Work, now_ms: int) -> Ints:
 
 
 def _excluded(work: Work) -> Bools:
-    """By namespace: heartbeat and SLA namespaces, and those that the settings exclude."""
+    """By namespace: those that belong to a broker, and those that the settings exclude."""
     names = work.settings.actions.excluded_namespaces
-    return np.array(
-        [
-            name in names or name.startswith("sla-monitor/") or _is_heartbeat(name)
-            for name in work.state.namespaces
-        ]
-        or [False],
-        np.bool_,
-    )
+    listed = [name in names for name in work.state.namespaces]
+    return np.array(listed or [False], np.bool_) | belongs_to_a_broker(work)
+
+
+def belongs_to_a_broker(work: Work) -> Bools:
+    """By namespace: heartbeat and SLA namespaces, whose bundles never leave their broker."""
+    own = [n.startswith("sla-monitor/") or _is_heartbeat(n) for n in work.state.namespaces]
+    return np.array(own or [False], np.bool_)
 
 
 def _is_heartbeat(namespace: str) -> bool:
