@@ -1,8 +1,8 @@
 """Looks into a checkpoint before Spark does, to say in one sentence what cannot work.
 
-Reads three facts that Spark keeps there: the query's id (`metadata`), how far the log was read
-and with how many state partitions (`offsets/N`). Local checkpoints only; elsewhere Spark's own
-errors have to do.
+Reads what Spark keeps there: the query's id (`metadata`), the last batch that was planned, how far
+it reads the log, and the number of state partitions (`offsets/N`). Local checkpoints only;
+elsewhere the sink's own check has to do, at the first batch. Called by `streaming.job`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
+from controller.transport.port import Marker
 from streaming.session import is_local_path
+
+NEW_CHECKPOINT = (
+    "name a new checkpoint folder (it rebuilds its memory from the log; ownership stands in the "
+    "channel), or put back the folder as it was last"
+)
 
 
 class CheckpointError(ValueError):
@@ -24,7 +30,8 @@ class CheckpointFacts:
     """What a checkpoint says about the query it belongs to."""
 
     query_id: str
-    sequence: int  # the last record that a planned batch reaches
+    batch_id: int  # the last batch that was planned; -1 = none
+    sequence: int  # the last record that it reaches
     shuffle_partitions: int | None
 
 
@@ -37,23 +44,29 @@ def local_folder(checkpoint: str) -> Path | None:
 
 
 def read_facts(checkpoint: str) -> CheckpointFacts | None:
-    """Facts of an existing local checkpoint, None without one; raises `CheckpointError`."""
+    """Facts of an existing local checkpoint, None without one; raises `CheckpointError`.
+
+    What stands there was perhaps cut off or edited, so anything may be of another type.
+    """
     folder = local_folder(checkpoint)
     if folder is None or not (folder / "metadata").is_file():
         return None
     try:
-        query_id = json.loads((folder / "metadata").read_text(encoding="utf-8"))["id"]
+        query_id = str(json.loads((folder / "metadata").read_text(encoding="utf-8"))["id"])
         batches = [int(p.name) for p in (folder / "offsets").glob("*") if p.name.isdecimal()]
         if not batches:
-            return CheckpointFacts(query_id, 0, None)
-        lines = (folder / "offsets" / str(max(batches))).read_text(encoding="utf-8").splitlines()
+            return CheckpointFacts(query_id, -1, 0, None)
+        last = max(batches)
+        lines = (folder / "offsets" / str(last)).read_text(encoding="utf-8").splitlines()
         pinned = json.loads(lines[1]).get("conf", {}).get("spark.sql.shuffle.partitions")
         offsets = [json.loads(line) for line in lines[2:]]
-    except (OSError, ValueError, KeyError, IndexError) as error:
-        raise CheckpointError(f"checkpoint {folder} cannot be read: {error}") from error
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise CheckpointError(
+            f"checkpoint {folder} is damaged and cannot be read ({error}): {NEW_CHECKPOINT}"
+        ) from error
     if len(offsets) != 1 or not isinstance(offsets[0], dict) or "sequence" not in offsets[0]:
         raise CheckpointError(f"checkpoint {folder} belongs to another kind of query")
-    return CheckpointFacts(query_id, offsets[0]["sequence"], int(pinned) if pinned else None)
+    return CheckpointFacts(query_id, last, offsets[0]["sequence"], int(pinned) if pinned else None)
 
 
 def check_against_log(facts: CheckpointFacts, end_sequence: int, log_path: str) -> None:
@@ -63,4 +76,25 @@ def check_against_log(facts: CheckpointFacts, end_sequence: int, log_path: str) 
             f"the checkpoint has read up to sequence {facts.sequence}, but {log_path} ends at "
             f"{end_sequence}: it belongs to another log. Use the log it was made with, or a new "
             "checkpoint folder."
+        )
+
+
+def check_against_marker(query_id: str, last_batch: int, marker: Marker | None) -> None:
+    """Refuses a checkpoint that is older than what was published from it.
+
+    The batches after it would be taken for published already, and be skipped without a word.
+    """
+    if marker is not None and marker.query_id == query_id and marker.batch_id > last_batch:
+        raise CheckpointError(
+            f"the checkpoint was put back to batch {last_batch}, but batch {marker.batch_id} was "
+            f"published from it already (see bundlectl log marker): {NEW_CHECKPOINT}"
+        )
+
+
+def check_adopting(is_own: bool, marker: Marker | None, log_path: str, may_adopt: bool) -> None:
+    """Refuses a log that another checkpoint published to, where adopting is not wanted."""
+    if marker is not None and not is_own and not may_adopt:
+        raise CheckpointError(
+            f"{log_path} was published to by another checkpoint of {marker.name}, and "
+            "job.may_adopt is false: allow adopting, or use the checkpoint folder it was run with"
         )

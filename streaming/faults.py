@@ -19,6 +19,10 @@ VARIABLE = "BUNDLECTL_FAULT"
 POINTS = ("start_up", "operator", "state_commit", "before_publish", "after_publish")
 
 
+class FaultError(ValueError):
+    """The variable names no fault."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """Where to die. Picklable: the worker that has to kill the driver gets its group."""
@@ -54,5 +58,8 @@ def armed() -> Fault:
         return Fault()
     point, _, batch = text.partition(":")
     if point not in POINTS or not batch.isdecimal():
-        raise ValueError(f"{VARIABLE} must be point:batch with a point of {', '.join(POINTS)}")
+        raise FaultError(
+            f"{VARIABLE}={text} must be point:batch with a point of {', '.join(POINTS)}; "
+            "it is for tests: unset it"
+        )
     return Fault(point, int(batch), os.getpgrp())

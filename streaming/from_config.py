@@ -6,7 +6,7 @@ from controller.config import JobConfig
 from streaming.plan import JobPlan
 
 
-def plan_of(config: JobConfig) -> JobPlan:
+def plan_of(config: JobConfig, is_standby: bool = False) -> JobPlan:
     """Everything that the job needs, each cluster with its own settings."""
     job = config.job
     return JobPlan(
@@ -28,6 +28,7 @@ def plan_of(config: JobConfig) -> JobPlan:
         read_partitions=job.read_partitions,
         lease_ttl_ms=config.lease.ttl_ms,
         lease_wait_ms=config.lease.wait_ms,
+        is_standby=is_standby,
         durability=config.transport.durability,
         busy_wait_ms=config.transport.busy_wait_ms,
         http_host=config.metrics.host,

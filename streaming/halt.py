@@ -37,7 +37,6 @@ class Halt:
             self.failure = self.failure or sentence
         self._event.set()
 
-    @property
     def is_set(self) -> bool:
         """True once the job is to end."""
         return self._event.is_set()

@@ -1,7 +1,8 @@
-"""Runs one job from start to end: lease, query, ticks, web server, and a clean stop.
+"""Runs one job from start to end: web server, session, lease, query, ticks, and a clean stop.
 
-Order of the start: log, lease, topics, session, query, ticks, web server; the end is the reverse,
-so the lease is given back last. Called by `streaming.process`.
+Order of the start: log, web server, session, then checkpoint and lease (a standby waits for these
+without limit, with all before them ready), topics, query, ticks. The end is the reverse, so the
+lease is given back last. Called by `streaming.process`.
 """
 
 from __future__ import annotations
@@ -15,13 +16,23 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import structlog
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from controller.transport.embedded import EmbeddedLog
 from controller.transport.errors import TransportError
-from streaming.checkpoint import CheckpointError, check_against_log, read_facts
-from streaming.faults import Fault, armed
+from controller.transport.port import Marker
+from streaming.checkpoint import (
+    CheckpointError,
+    check_adopting,
+    check_against_log,
+    check_against_marker,
+    local_folder,
+    read_facts,
+)
+from streaming.faults import Fault, FaultError, armed
 from streaming.halt import Halt
 from streaming.lease import LeaseKeeper
 from streaming.listener import ProgressListener
@@ -30,6 +41,8 @@ from streaming.plan import JobPlan
 from streaming.query import start_query
 from streaming.session import build_session, job_conf
 from streaming.sink import Sink, Topics
+from streaming.status import Status
+from streaming.succession import CheckpointLock, await_turn
 from streaming.ticker import Ticker, wall_clock_ms
 from streaming.web import Web
 
@@ -48,40 +61,54 @@ def run(plan: JobPlan, halt: Halt) -> None:
     try:
         with ExitStack() as stack:
             _run(plan, halt, stack)
-    except (TransportError, CheckpointError, OSError) as error:
+    except (TransportError, CheckpointError, FaultError, OSError) as error:
         raise JobError(f"the job cannot run: {error}") from error
+    except (PySparkException, Py4JError) as error:
+        raise JobError(f"the job cannot run: {cause_of(error)}") from error
     if halt.failure is not None:
         raise JobError(halt.failure)
 
 
 def _run(plan: JobPlan, halt: Halt, stack: ExitStack) -> None:
-    metrics = Metrics()
+    fault, metrics, holder = armed(), Metrics(), _holder()
     transport = _open_log(plan)
     stack.callback(transport.close)
-    keeper = LeaseKeeper(lambda: _open_log(plan), plan.name, _holder(), plan.lease_ttl_ms)
-    if not keeper.acquire(transport, halt, plan.lease_wait_ms):
-        return
+    keeper = LeaseKeeper(lambda: _open_log(plan), plan.name, holder, plan.lease_ttl_ms)
     stack.callback(keeper.release, transport)
-    keeper.keep(halt)
-    create_topics(plan, transport)
-    check_start(plan, transport)
-    fault = armed()
-    fault.reach("start_up", fault.batch)
+    status = Status(plan, metrics, keeper, wall_clock_ms)
+    metrics.lease.set_function(lambda: float(keeper.is_held))
+    pages = Pages(metrics, keeper, status)
+    web = _web(plan, metrics, pages)
+    stack.callback(web.stop)
+    # Pushed before the session, so freed after it: Spark's threads may write until it has stopped.
+    lock = CheckpointLock(plan.checkpoint, holder)
+    stack.callback(lock.release)
     spark = stack.enter_context(_session(plan))
     halt.catch_signals()
+    log.info("ready", standby=plan.is_standby, http_port=web.port)
+    wait_ms = None if plan.is_standby else plan.lease_wait_ms
+    if halt.is_set() or not await_turn(spark, lock, keeper, transport, halt, wait_ms):
+        return
+    keeper.keep(halt)
+    create_topics(plan, transport)
+    status.lead(check_start(plan, transport))
+    fault.reach("start_up", fault.batch)
     sink = make_sink(plan, keeper, metrics, fault)
     stack.callback(sink.close)
     spark.streams.addListener(ProgressListener(metrics))
+    if halt.is_set():
+        return
     query = start_query(spark, plan, fault, sink)
-    sink.query_id.set_result(str(query.id))
+    status.query_id = str(query.id)
+    sink.query_id.set_result(status.query_id)
+    pages.query = query
     stack.callback(_stop_query, query)
     ticker = _ticker(plan, halt)
     ticker.start()
     stack.callback(ticker.stop)
-    web = _web(plan, metrics, query, keeper)
-    stack.callback(web.stop)
-    log.info("running", query=plan.name, clusters=sorted(plan.clusters), http_port=web.port)
+    log.info("running", query=plan.name, clusters=sorted(plan.clusters), epoch=keeper.lease.epoch)
     _watch(query, halt)
+    status.stop()
     log.info("stopping", failure=halt.failure)
 
 
@@ -97,24 +124,28 @@ def create_topics(plan: JobPlan, log_file: EmbeddedLog) -> None:
             log_file.create_topic(topic, partitions, cleanup)
 
 
-def check_start(plan: JobPlan, log_file: EmbeddedLog) -> None:
-    """Refuses a checkpoint of another log, and adopting where it is not wanted."""
+def check_start(plan: JobPlan, log_file: EmbeddedLog) -> Marker | None:
+    """Refuses what cannot go well; returns the marker of another checkpoint that is adopted.
+
+    Refused are a checkpoint of another log, one that was put back, and adopting where it is not
+    wanted. Where the checkpoint is not local, the sink judges at its first batch.
+    """
+    marker = log_file.marker(plan.name)
     facts = read_facts(plan.checkpoint)
     if facts is not None:
         check_against_log(facts, log_file.end_sequence(), plan.log_path)
+        check_against_marker(facts.query_id, facts.batch_id, marker)
         if facts.shuffle_partitions not in (None, plan.shuffle_partitions):
             log.warning(
                 "the checkpoint keeps its own number of state partitions",
                 configured=plan.shuffle_partitions,
                 kept=facts.shuffle_partitions,
             )
-    marker = log_file.marker(plan.name)
-    is_foreign = marker is not None and (facts is None or facts.query_id != marker.query_id)
-    if is_foreign and not plan.may_adopt:
-        raise JobError(
-            f"{plan.log_path} was published to by another checkpoint of {plan.name}; "
-            "allow adopting it, or use the checkpoint folder it was run with"
-        )
+    if local_folder(plan.checkpoint) is None:
+        return None
+    is_own = marker is not None and facts is not None and facts.query_id == marker.query_id
+    check_adopting(is_own, marker, plan.log_path, plan.may_adopt)
+    return None if is_own else marker
 
 
 def _open_log(plan: JobPlan) -> EmbeddedLog:
@@ -158,6 +189,7 @@ def make_sink(plan: JobPlan, keeper: LeaseKeeper, metrics: Metrics, fault: Fault
         metrics=metrics,
         clock=wall_clock_ms,
         fault=fault,
+        may_adopt=plan.may_adopt,
     )
 
 
@@ -166,16 +198,33 @@ def _ticker(plan: JobPlan, halt: Halt) -> Ticker:
     return Ticker(lambda: _open_log(plan), rounds, plan.commands_topic, halt)
 
 
-def _web(plan: JobPlan, metrics: Metrics, query: StreamingQuery, keeper: LeaseKeeper) -> Web:
-    def health() -> tuple[bool, dict[str, Any]]:
-        return query.isActive, {"query_active": query.isActive}
+class Pages:
+    """What the web server answers. `query` comes with leading."""
 
-    def ready() -> tuple[bool, dict[str, Any]]:
-        facts = {"batches": metrics.batches_committed, "lease_held": keeper.is_held}
-        return bool(facts["batches"]) and keeper.is_held, facts
+    def __init__(self, metrics: Metrics, keeper: LeaseKeeper, status: Status) -> None:
+        self._metrics, self._keeper, self._status = metrics, keeper, status
+        self.query: StreamingQuery | None = None
 
-    metrics.lease.set_function(lambda: float(keeper.is_held))
-    web = Web(plan.http_host, plan.http_port, metrics.registry, health, ready)
+    def health(self) -> tuple[bool, dict[str, Any]]:
+        """Good while a standby waits and while a leader's query lives."""
+        is_active = self.query is not None and self.query.isActive
+        facts = {"state": self._status.state, "query_active": is_active}
+        return is_active or self.query is None, facts
+
+    def ready(self) -> tuple[bool, dict[str, Any]]:
+        """Good once the first batch is published and while the lease is held."""
+        batches, is_held = self._metrics.batches_committed, self._keeper.is_held
+        facts = {"batches": batches, "lease_held": is_held, "state": self._status.state}
+        return bool(batches) and is_held, facts
+
+    def status(self) -> tuple[bool, dict[str, Any]]:
+        """Always good: the page says itself how things are."""
+        return True, self._status.page()
+
+
+def _web(plan: JobPlan, metrics: Metrics, pages: Pages) -> Web:
+    probes = {"/health": pages.health, "/ready": pages.ready, "/status": pages.status}
+    web = Web(plan.http_host, plan.http_port, metrics.registry, probes)
     web.start()
     return web
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import structlog
 
 from controller.transport.errors import FencedError, LeaseHeldError, TransportError
-from controller.transport.port import Lease, Transport
+from controller.transport.port import Lease, LeaseState, Transport
 from streaming.halt import Halt
 
 log = structlog.get_logger("streaming.lease")
@@ -32,6 +32,7 @@ class LeaseKeeper:
         self._open = open_transport
         self._name, self._holder, self._ttl_ms = name, holder, ttl_ms
         self._lease: Lease | None = None
+        self.seen: LeaseState | None = None  # somebody else's, while this one waits for it
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -43,29 +44,53 @@ class LeaseKeeper:
         return self._lease
 
     @property
+    def held(self) -> Lease | None:
+        """The lease, if it is held."""
+        return self._lease
+
+    @property
     def is_held(self) -> bool:
         """True while the lease was renewed in time."""
         return self._lease is not None
 
-    def acquire(self, transport: Transport, halt: Halt, wait_ms: int) -> bool:
-        """Acquires the lease, waiting for a crashed holder's to run out; False if halted.
+    def acquire(
+        self,
+        transport: Transport,
+        halt: Halt,
+        wait_ms: int | None,
+        check: Callable[[], None] = lambda: None,
+    ) -> bool:
+        """Acquires the lease, waiting for its holder to end; False if halted.
 
-        Raises `LeaseHeldError` if another holder still renews it after `wait_ms`.
+        Raises `LeaseHeldError` if another holder still renews it after `wait_ms`; with None it
+        waits for ever. `check` is called while waiting, and raises what ends the waiting.
         """
-        deadline = time.monotonic() + wait_ms / 1_000
-        is_told = False
+        deadline = None if wait_ms is None else time.monotonic() + wait_ms / 1_000
+        told: str | None = None
         while True:
-            try:
-                self._lease = transport.acquire_lease(self._name, self._holder, self._ttl_ms)
+            held = self._try(transport)
+            if held is None:
                 return True
-            except LeaseHeldError as error:
-                if time.monotonic() > deadline:
-                    raise
-                if not is_told:
-                    log.info("waiting for the writer lease", held=str(error))
-                    is_told = True
+            if deadline is not None and time.monotonic() > deadline:
+                raise held
+            if told != held.holder:
+                log.info("waiting for the writer lease", held=str(held))
+                told = held.holder
+            check()
             if halt.wait(POLL_S):
                 return False
+
+    def _try(self, transport: Transport) -> LeaseHeldError | None:
+        """Takes the lease if it is free, else says who has it; looking first takes no lock."""
+        self.seen = transport.lease_state(self._name)
+        if self.seen is not None and self.seen.remaining_ms:
+            return LeaseHeldError(self._name, self.seen.holder, self.seen.remaining_ms)
+        try:
+            self._lease = transport.acquire_lease(self._name, self._holder, self._ttl_ms)
+        except LeaseHeldError as error:
+            return error
+        self.seen = None
+        return None
 
     def keep(self, halt: Halt) -> None:
         """Starts renewing; losing the lease fails the job."""

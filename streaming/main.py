@@ -16,22 +16,29 @@ _HERE = Path(__file__).resolve().parent
 if sys.path and Path(sys.path[0]).resolve() == _HERE:
     sys.path[0] = str(_HERE.parent)
 
-from controller.config import JobConfig, load_config  # noqa: E402
+from controller.config import ConfigError, JobConfig, load_config  # noqa: E402
 from streaming.from_config import plan_of  # noqa: E402
 from streaming.process import run_plan  # noqa: E402
 
 
-def run_job(config: JobConfig) -> int:
+def run_job(config: JobConfig, is_standby: bool = False) -> int:
     """Runs the job until SIGTERM or Ctrl-C; the exit status."""
-    return run_plan(plan_of(config))
+    return run_plan(plan_of(config, is_standby))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Reads the command line and runs the job."""
     parser = argparse.ArgumentParser(prog="streaming.main", description="Runs the controller job.")
     parser.add_argument("--config", required=True, type=Path, help="TOML file, as in conf/")
+    parser.add_argument(
+        "--standby", action="store_true", help="wait without limit, take over when the leader ends"
+    )
     options = parser.parse_args(arguments)
-    return run_job(load_config(options.config))
+    try:
+        return run_job(load_config(options.config), options.standby)
+    except ConfigError as error:
+        print(f"bundle-controller: {error}", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

@@ -48,6 +48,8 @@ class Metrics:
         self._balance_series()
         self._brokers: dict[str, set[str]] = {}
         self.batches_committed = 0
+        self.last_batch: tuple[int, int] | None = None  # id, and when it was published (ms)
+        self.snapshots: dict[str, Snapshot] = {}  # cluster -> its last one
 
     def _job_series(self) -> None:
         make = self.registry
@@ -138,6 +140,7 @@ class Metrics:
                 self.rejects.labels(row.cluster, _rejects.decode(row.value).reason).inc()
         self.batch_id.set(batch_id)
         self.batch_at.set(time.time())
+        self.last_batch = batch_id, time.time_ns() // 1_000_000
         self.batches_committed += 1
 
     def published(self, channel: int, refused: int) -> None:
@@ -153,6 +156,7 @@ class Metrics:
         self.source_lag.set(lag)
 
     def _take_snapshot(self, cluster: str, snapshot: Snapshot) -> None:
+        self.snapshots[cluster] = snapshot
         for name in Snapshot.__slots__:
             value = getattr(snapshot, name)
             if isinstance(value, int):

@@ -33,6 +33,7 @@ class JobPlan:
     read_partitions: int = 1
     lease_ttl_ms: int = 10_000
     lease_wait_ms: int = 30_000  # longer than the lease of a crashed predecessor
+    is_standby: bool = False  # True: waits for lease and checkpoint without limit, then takes over
     durability: str = "process"  # of what the job writes: "power" outlives a power cut
     busy_wait_ms: int = 15_000  # for the log's lock, before an error
     http_host: str = "127.0.0.1"

@@ -17,14 +17,16 @@ from dataclasses import dataclass
 import structlog
 from pyspark.sql import DataFrame, Row
 
-from controller.transport.port import Marker, OutRecord, Transport
+from controller.transport.port import Headers, Marker, OutRecord, Transport
 from controller.wire.commands import Refused, encode_command
+from streaming.checkpoint import check_adopting, check_against_marker
 from streaming.faults import Fault
 from streaming.lease import LeaseKeeper
 from streaming.metrics import Metrics
 
 log = structlog.get_logger("streaming.sink")
 
+EPOCH = "epoch"  # header: decimal digits
 CHANNEL_KINDS = ("channel", "tombstone")  # rows hold no nulls, so a tombstone has its own kind
 QUERY_ID_WAIT_S = 30.0  # the id is known a moment after start(); the first batch may be earlier
 
@@ -63,6 +65,7 @@ class Sink:
         metrics: Metrics,
         clock: Callable[[], int],
         fault: Fault,
+        may_adopt: bool = True,
     ) -> None:
         self._open = open_transport
         self._transport: Transport | None = None
@@ -74,6 +77,7 @@ class Sink:
         self._metrics = metrics
         self._clock = clock
         self._fault = fault
+        self._may_adopt = may_adopt
         self._is_fresh = True  # until the first publish; from then on the marker is our last batch
         self.query_id: Future[str] = Future()
 
@@ -113,10 +117,10 @@ class Sink:
         if self._is_fresh and self._is_published(query_id, batch_id):
             log.info("batch was published before the restart", batch_id=batch_id)
             return None
-        outcome = plan_records(rows, self._topics, self._clock(), self._is_acting)
+        lease = self._keeper.lease
+        outcome = plan_records(rows, self._topics, self._clock(), self._is_acting, lease.epoch)
         if not outcome.records:
             return outcome  # a batch without effects needs no marker: replayed, it has none again
-        lease = self._keeper.lease
         marker = Marker(self._name, query_id, batch_id, lease.epoch)
         self._transport.publish(outcome.records, marker, lease)
         self._is_fresh = False
@@ -124,13 +128,17 @@ class Sink:
         return outcome
 
     def _is_published(self, query_id: str, batch_id: int) -> bool:
-        """True if the marker is of this checkpoint and not before this batch."""
+        """True if the marker is of this batch; raises `CheckpointError` if it cannot be so.
+
+        Spark begins with the last batch that it planned, or with the next one, so a later marker
+        means that the checkpoint was put back.
+        """
         assert self._transport is not None
         marker = self._transport.marker(self._name)
-        if marker is None:
-            return False
-        if marker.query_id == query_id:
-            return marker.batch_id >= batch_id
+        check_against_marker(query_id, batch_id, marker)
+        if marker is None or marker.query_id == query_id:
+            return marker is not None and marker.batch_id == batch_id
+        check_adopting(False, marker, "the log", self._may_adopt)
         self._is_fresh = False
         log.warning(
             "adopting the channel from another checkpoint; nothing is decided until warm",
@@ -140,31 +148,37 @@ class Sink:
         return False
 
 
-def plan_records(rows: Sequence[Row], topics: Topics, now_ms: int, is_acting: bool) -> Outcome:
-    """The records of a batch, in the order of its rows; late channel writes become refusals."""
+def plan_records(
+    rows: Sequence[Row], topics: Topics, now_ms: int, is_acting: bool, epoch: int
+) -> Outcome:
+    """The records of a batch, in the order of its rows; late channel writes become refusals.
+
+    Each carries the epoch of the lease it was written under: readers can tell two writers apart.
+    """
+    headers: Headers = ((EPOCH, str(epoch).encode("ascii")),)
     records: list[OutRecord] = []
     published = refused = muted = 0
     for row in rows:
         value = bytes(row.value)
         is_channel = row.topic_kind in CHANNEL_KINDS
         if is_channel and not is_acting:
-            records.append(_refusal(row, topics.commands, "observing"))
+            records.append(_refusal(row, topics.commands, "observing", headers))
             muted += 1
         elif is_channel and row.valid_until_ms < now_ms:
-            records.append(_refusal(row, topics.commands, "expired"))
+            records.append(_refusal(row, topics.commands, "expired", headers))
             refused += 1
         elif is_channel:
             written = None if row.topic_kind == "tombstone" else value
-            records.append(OutRecord(topics.channels[row.cluster], row.key, written))
+            records.append(OutRecord(topics.channels[row.cluster], row.key, written, headers))
             published += 1
         elif row.topic_kind == "decision":
-            records.append(OutRecord(topics.decisions, row.cluster, value))
+            records.append(OutRecord(topics.decisions, row.cluster, value, headers))
         elif row.topic_kind == "reject":
-            records.append(OutRecord(topics.dead_letters, row.key or None, value))
+            records.append(OutRecord(topics.dead_letters, row.key or None, value, headers))
     return Outcome(tuple(records), published, refused, muted)
 
 
-def _refusal(row: Row, topic: str, reason: str) -> OutRecord:
+def _refusal(row: Row, topic: str, reason: str, headers: Headers) -> OutRecord:
     command = Refused(
         bundle=row.key,
         versionId=row.version,
@@ -172,4 +186,4 @@ def _refusal(row: Row, topic: str, reason: str) -> OutRecord:
         reason=reason,
         who="sink",
     )
-    return OutRecord(topic, f"{row.cluster}/_sink", encode_command(command))
+    return OutRecord(topic, f"{row.cluster}/_sink", encode_command(command), headers)

@@ -52,7 +52,18 @@ def check_java() -> None:
 
 
 @app.command()
-def run(config: ConfigOption = None, set_: SetOption = None) -> None:
+def run(
+    config: ConfigOption = None,
+    set_: SetOption = None,
+    standby: Annotated[
+        bool,
+        typer.Option(
+            "--standby",
+            help="Start Spark, wait without limit, and take over when the leader ends. With a "
+            "job.checkpoint of its own also from one that hangs; metrics.port must be its own.",
+        ),
+    ] = False,
+) -> None:
     """Run the controller: one Spark Structured Streaming job, until SIGTERM or Ctrl-C."""
     if config is None:
         raise typer.BadParameter("name a file with --config", param_hint="--config")
@@ -60,7 +71,7 @@ def run(config: ConfigOption = None, set_: SetOption = None) -> None:
     require_java()
     from streaming.main import run_job
 
-    raise typer.Exit(run_job(found))
+    raise typer.Exit(run_job(found, standby))
 
 
 @app.command()

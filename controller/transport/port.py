@@ -59,6 +59,15 @@ class Lease:
     expires_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class LeaseState:
+    """A lease as others see it."""
+
+    holder: str
+    epoch: int
+    remaining_ms: int  # 0 = free: it was given up or has run out
+
+
 class Transport(Protocol):
     """All methods raise `TransportError`s. Not thread safe: one instance for each thread."""
 
@@ -91,6 +100,10 @@ class Transport(Protocol):
 
     def renew_lease(self, lease: Lease, ttl_ms: int | None = None) -> Lease:
         """Prolongs a lease by its own time again, or by `ttl_ms`; raises `FencedError`."""
+        ...
+
+    def lease_state(self, name: str) -> LeaseState | None:
+        """Who has a lease, and for how long; None if nobody ever had it."""
         ...
 
     def release_lease(self, lease: Lease) -> None:

@@ -65,6 +65,7 @@ class Bench:
                 self.metrics,
                 lambda: self.now_ms,
                 Fault(),
+                self.job.may_adopt,
             )
             stack.callback(sink.close)
             query = start_query(self.spark, self.job, Fault(), wrap(sink) if wrap else sink)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from controller.transport.port import OutRecord
-from controller.wire.commands import Tick
+from controller.wire.channel import ServiceUnitState, ServiceUnitStateData, encode_channel
+from controller.wire.commands import Tick, Transfer, Unload
 from streaming.sink import Sink
 from tests.streaming.job_bench import Bench
 from tests.streaming.worlds import assign, bundle, command, plan, values
@@ -118,7 +120,55 @@ def test_a_batch_published_before_the_crash_is_not_published_again(
 
     assert len(before[0]) == 1
     assert bench.channel("east") == before[0]
-    assert values(bench.log, "decision-log")[: len(before[1])] == before[1]
+    assert values(bench.log, "decision-log") == before[1]
+
+
+def test_a_checkpoint_that_was_put_back_publishes_nothing_and_says_so(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    bench = Bench(spark, plan(tmp_path))
+    bench.warm_up("east")
+    bench.run()
+    shutil.copytree(bench.job.checkpoint, tmp_path / "copy")
+    for number in (1, 2):
+        bench.append(assign("east", number))
+        bench.run()
+    before = bench.channel("east")
+    bench.job = replace(bench.job, checkpoint=str(tmp_path / "copy"))
+
+    with pytest.raises(StreamingQueryException, match="put back to batch"):
+        bench.run()
+    assert bench.channel("east") == before
+
+
+def test_adopting_is_refused_by_the_sink_too(spark: SparkSession, tmp_path: Path) -> None:
+    bench = Bench(spark, plan(tmp_path))
+    bench.warm_up("east")
+    bench.append(assign("east", 1))
+    bench.run()
+    before = values(bench.log, "decision-log")
+    bench.job = replace(bench.job, checkpoint=str(tmp_path / "another"), may_adopt=False)
+
+    with pytest.raises(StreamingQueryException, match="published to by another checkpoint"):
+        bench.run()
+    assert values(bench.log, "decision-log") == before
+
+
+def test_every_record_carries_the_epoch_of_its_lease(spark: SparkSession, tmp_path: Path) -> None:
+    bench = Bench(spark, plan(tmp_path))
+    bench.warm_up("east")
+    bench.append(OutRecord("load-reports", "east/b9", b"junk"), assign("east", 1))
+    bench.run()
+    bench.append(assign("east", 2))
+    bench.job = replace(bench.job, is_acting=False)
+    bench.run()
+
+    first, second = (("epoch", b"1"),), (("epoch", b"2"),)
+    assert [r.headers for r in bench.log.read("bundle-state-east", 0, 0, 9)] == [first]
+    assert [r.headers for r in bench.log.read("dead-letters", 0, 0, 9)] == [first]
+    assert [r.headers for r in bench.log.read("decision-log", 0, 0, 9)] == [first, second]
+    commands = bench.log.read("controller-commands", 0, 0, 9)
+    assert [r.headers for r in commands if r.key == "east/_sink"] == [second]
 
 
 def test_a_write_that_comes_too_late_is_refused_as_a_command(
@@ -141,16 +191,26 @@ def test_observing_publishes_decisions_but_nothing_on_the_channel(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     bench = Bench(spark, replace(plan(tmp_path), is_acting=False))
+    owned = ServiceUnitStateData(
+        state=ServiceUnitState.Owned, dstBroker="b1", timestamp=1, versionId=1
+    )
+    brokers_own = OutRecord("bundle-state-east", bundle(2), encode_channel(owned))
+    bench.append(brokers_own)
     bench.warm_up("east")
-    bench.append(assign("east", 1))
-    bench.run()
+    for command_ in (Transfer(bundle=bundle(2), destination="b2"), Unload(bundle=bundle(2))):
+        bench.append(assign("east", 1), command("east", command_))
+        bench.now_ms += 1_000
+        bench.append(command("east", Tick()))
+        bench.run()
 
-    assert bench.channel("east") == []
+    assert [key for key, _ in bench.channel("east")] == [bundle(2)], "what the broker wrote itself"
     lines = [msgspec.json.decode(v or b"") for v in values(bench.log, "decision-log")]
-    assert any(line["plan"]["decisions"] for line in lines)
+    kinds = {d["kind"] for line in lines for d in line["plan"]["decisions"]}
+    assert kinds >= {"assign", "transfer", "unload"}, "decided as if it acted"
     commands = [msgspec.json.decode(v or b"") for v in values(bench.log, "controller-commands")]
     refused = [c for c in commands if c["command"] == "refused"]
-    assert [c["reason"] for c in refused] == ["observing"], "so the core does not wait for it"
+    assert {c["reason"] for c in refused} == {"observing"}, "so the core does not wait for it"
+    assert {c["bundle"] for c in refused} == {bundle(1), bundle(2)}
 
 
 def test_a_new_checkpoint_adopts_and_is_silent_until_warm(

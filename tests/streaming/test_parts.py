@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from controller.core.settings import RoundSettings
+from controller.transport.embedded import EmbeddedLog
 from streaming.checkpoint import CheckpointError, check_against_log, read_facts
 from streaming.faults import VARIABLE, Fault, armed
-from streaming.job import JobError, cause_of, check_start
+from streaming.halt import Halt
+from streaming.job import JobError, cause_of, check_start, run
+from streaming.main import main
 from streaming.stateful import pack, unpack
 from streaming.ticker import next_due_ms
 from streaming.web import Web
@@ -33,8 +37,7 @@ def test_web_answers_probes_and_metrics() -> None:
         "127.0.0.1",
         0,
         CollectorRegistry(),
-        lambda: (True, {}),
-        lambda: (is_ready[0], {"batches": 0}),
+        {"/health": lambda: (True, {}), "/ready": lambda: (is_ready[0], {"batches": 0})},
     )
     web.start()
     base = f"http://127.0.0.1:{web.port}"
@@ -43,6 +46,8 @@ def test_web_answers_probes_and_metrics() -> None:
         assert urllib.request.urlopen(base + "/metrics").status == 200
         with pytest.raises(urllib.error.HTTPError, match="503"):
             urllib.request.urlopen(base + "/ready")
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(base + "/")
         is_ready[0] = True
         assert json.load(urllib.request.urlopen(base + "/ready")) == {"batches": 0}
     finally:
@@ -61,6 +66,7 @@ def test_a_checkpoint_of_another_log_or_query_is_refused(tmp_path: Path) -> None
     write_checkpoint(tmp_path / "ours", '{"sequence":50}')
     facts = read_facts(f"file://{tmp_path}/ours")
     assert facts is not None and (facts.query_id, facts.shuffle_partitions) == ("q1", 2)
+    assert (facts.batch_id, facts.sequence) == (7, 50)
     check_against_log(facts, 50, "log.db")
     with pytest.raises(CheckpointError, match="belongs to another log"):
         check_against_log(facts, 49, "log.db")
@@ -69,14 +75,79 @@ def test_a_checkpoint_of_another_log_or_query_is_refused(tmp_path: Path) -> None
         read_facts(str(tmp_path / "other"))
 
 
+def mark(log: EmbeddedLog, name: str, query_id: str, batch_id: int) -> None:
+    with log.store.writing() as connection:
+        values = (name, query_id, batch_id, 1)
+        connection.execute("INSERT OR REPLACE INTO markers VALUES (?, ?, ?, ?)", values)
+
+
+@pytest.mark.parametrize("metadata", ["", "{", "[]", "null", "{}", '{"id"', "7"])
+def test_damaged_metadata_is_one_sentence_with_remedy(tmp_path: Path, metadata: str) -> None:
+    write_checkpoint(tmp_path, '{"sequence":50}')
+    (tmp_path / "metadata").write_text(metadata)
+    with pytest.raises(CheckpointError, match=r"damaged.*new checkpoint folder") as caught:
+        read_facts(str(tmp_path))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("offsets", ["", "v1\n[]\n{}", "v1\n{}", 'v1\n{}\n{"a":1', "v1\n7\n7"])
+def test_damaged_offsets_are_one_sentence(tmp_path: Path, offsets: str) -> None:
+    write_checkpoint(tmp_path, '{"sequence":50}')
+    (tmp_path / "offsets" / "7").write_text(offsets)
+    with pytest.raises(CheckpointError):
+        read_facts(str(tmp_path))
+
+
 def test_adopting_can_be_refused(tmp_path: Path) -> None:
     job = plan(tmp_path, may_adopt=False)
     log = new_log(job)
-    check_start(job, log)
-    with log.store.writing() as connection:
-        connection.execute("INSERT INTO markers VALUES (?, 'elsewhere', 3, 1)", (job.name,))
-    with pytest.raises(JobError, match="another checkpoint"):
+    assert check_start(job, log) is None
+    mark(log, job.name, "elsewhere", 3)
+    with pytest.raises(CheckpointError, match="another checkpoint"):
         check_start(job, log)
+    adopting = replace(job, may_adopt=True)
+    assert check_start(adopting, log) == log.marker(job.name)
+
+
+def test_a_checkpoint_that_was_put_back_behind_its_marker_is_refused(tmp_path: Path) -> None:
+    job = plan(tmp_path)
+    log = new_log(job)
+    write_checkpoint(Path(job.checkpoint), '{"sequence":0}')
+    mark(log, job.name, "q1", 7)
+    assert check_start(job, log) is None, "planned and published: Spark goes on from there"
+    mark(log, job.name, "q1", 8)
+    with pytest.raises(CheckpointError, match="put back to batch 7, but batch 8 was published"):
+        check_start(job, log)
+
+
+def test_a_checkpoint_elsewhere_is_judged_by_the_sink(tmp_path: Path) -> None:
+    """Nothing can be read there, so its own marker looks like that of another checkpoint."""
+    job = plan(tmp_path, may_adopt=False, checkpoint="hdfs://place/checkpoint")
+    log = new_log(job)
+    mark(log, job.name, "elsewhere", 3)
+    assert check_start(job, log) is None
+
+
+def test_what_is_wrong_with_the_configuration_is_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "job.toml"
+    path.write_text("[job]\ntrigger_ms = 1\n")
+    assert main(["--config", str(path)]) == 1
+    assert capsys.readouterr().err.startswith(f"bundle-controller: {path}: [job] trigger_ms = 1")
+
+
+def test_what_cannot_run_is_told_before_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "nowhere:1")
+    with pytest.raises(JobError, match=r"nowhere:1 must be point:batch.*unset it"):
+        run(plan(tmp_path), Halt())
+    monkeypatch.delenv(VARIABLE)
+    other = Web("127.0.0.1", 0, CollectorRegistry(), {})
+    with pytest.raises(JobError, match=r"cannot be used.*set metrics\.port to another one"):
+        run(plan(tmp_path, http_port=other.port), Halt())
+    other.stop()
 
 
 def test_the_blob_envelope_keeps_its_content() -> None:

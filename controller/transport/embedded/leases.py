@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from controller.transport.embedded.connection import Store
 from controller.transport.errors import FencedError, LeaseHeldError
-from controller.transport.port import Lease
+from controller.transport.port import Lease, LeaseState
 
 RELEASED = 0  # as `expires_ms`
 
@@ -67,6 +67,14 @@ class LeaseTable:
                 "UPDATE leases SET expires_ms = ? WHERE name = ? AND holder = ? AND epoch = ?",
                 (RELEASED, lease.name, lease.holder, lease.epoch),
             )
+
+    def state(self, name: str) -> LeaseState | None:
+        """Who has it, without taking any lock that a writer needs."""
+        with self._store.reading() as connection:
+            row = _row(connection, name)
+            if row is None:
+                return None
+            return LeaseState(row[0], row[1], max(0, row[3] - self._now_ms(connection)))
 
     def check(self, connection: sqlite3.Connection, lease: Lease, now_ms: int) -> None:
         """Raises `FencedError` unless the lease is held and has time left."""

@@ -18,7 +18,15 @@ from controller.transport.embedded import bounds
 from controller.transport.embedded.connection import BUSY_WAIT_MS, Store
 from controller.transport.embedded.leases import LeaseTable
 from controller.transport.errors import CorruptError, TransportError, UnknownTopicError
-from controller.transport.port import Headers, Lease, LogRecord, Marker, OutRecord, partition_of
+from controller.transport.port import (
+    Headers,
+    Lease,
+    LeaseState,
+    LogRecord,
+    Marker,
+    OutRecord,
+    partition_of,
+)
 
 Clock = Callable[[], int]
 Columns = tuple[
@@ -313,6 +321,10 @@ class EmbeddedLog:
     def renew_lease(self, lease: Lease, ttl_ms: int | None = None) -> Lease:
         """Prolongs a lease by its own time again, or by `ttl_ms`; raises `FencedError`."""
         return self._leases.renew(lease, ttl_ms)
+
+    def lease_state(self, name: str) -> LeaseState | None:
+        """Who has a lease, and for how long; None if nobody ever had it."""
+        return self._leases.state(name)
 
     def release_lease(self, lease: Lease) -> None:
         """Gives a lease up; does nothing if it is no longer its own."""
