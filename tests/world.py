@@ -45,7 +45,10 @@ SETTINGS = Settings(
     rounds=RoundSettings(interval_ms=1_000, upkeep_interval_ms=500, settle_ms=100, warmup_ms=1_000),
     liveness=LivenessSettings(report_ttl_ms=4_000, late_after_ms=1_700, takeover_after_ms=3_000),
     actions=ActionSettings(
-        bundle_cooldown_ms=5_000, no_return_ms=10_000, in_flight_timeout_ms=5_000
+        bundle_cooldown_ms=5_000,
+        no_return_ms=10_000,
+        in_flight_timeout_ms=5_000,
+        tombstone_delay_ms=6_000,
     ),
     avg=AvgParams(hit_count_low=3, min_unload_rate=10.0),
     thresholds=ThresholdSplitParams(rate_max=50_000.0, topics_max=10_000, hit_count=2),
@@ -67,6 +70,8 @@ class World:
     owners: dict[str, str] = field(default_factory=dict)
     table: dict[str, ServiceUnitStateData | None] = field(default_factory=dict)
     silent: set[str] = field(default_factory=set)
+    status: dict[str, str] = field(default_factory=dict)  # brokers that are not "up"
+    jittery: set[str] = field(default_factory=set)
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     queue: list[tuple[int, int, Callable[[], None]]] = field(default_factory=list)
     refuse: Callable[[str], bool] = lambda bundle: False
@@ -101,8 +106,9 @@ class World:
         for bundle in bundles:
             self.command(Assign(bundle=bundle, requestedBy="client"))
 
-    def command(self, command: Command) -> None:
+    def command(self, command: Command) -> StepResult:
         self.append(self.settings.commands_topic, f"{CLUSTER}/x", encode_command(command))
+        return self.results[-1]
 
     def append(self, topic: str, key: str | None, value: bytes | None, partition: int = 0) -> None:
         """Appends to the log, and steps the core with this one record."""
@@ -135,6 +141,7 @@ class World:
             broker=broker,
             sequence=self.sequence,
             timestamp=self.now_ms,
+            **self._says(broker),
             full=True,
             cpu=usage,
             memory=idle,
@@ -153,23 +160,48 @@ class World:
             },
         )
         self.append(self.settings.reports_topic, f"{CLUSTER}/{broker}", encode_load_report(report))
+        self.at(500, lambda: broker in self.silent or self.heartbeat(broker))
+
+    def heartbeat(self, broker: str, back: int = 0) -> None:
+        """A sign of life; `back` > 0 makes it one of so many sequence numbers ago."""
         beat = Heartbeat(
-            cluster=CLUSTER, broker=broker, sequence=self.sequence, timestamp=self.now_ms
+            cluster=CLUSTER,
+            broker=broker,
+            sequence=self.sequence - back,
+            timestamp=self.now_ms,
+            **self._says(broker),
         )
-        self.at(500, lambda: self._heartbeat(broker, beat))
+        key = f"{CLUSTER}/{broker}"
+        self.append(self.settings.reports_topic, key, encode_heartbeat(beat), 1)
 
-    def _heartbeat(self, broker: str, beat: Heartbeat) -> None:
-        if broker not in self.silent:
-            key = f"{CLUSTER}/{broker}"
-            self.append(self.settings.reports_topic, key, encode_heartbeat(beat), 1)
+    def _says(self, broker: str) -> dict[str, str]:
+        transport = "jittery" if broker in self.jittery else "stable"
+        return {"status": self.status.get(broker, "up"), "transport": transport}
 
-    def _publish(self, bundle: str, value: bytes, decision_id: str, version: int) -> None:
+    def stop(self, broker: str) -> None:
+        """The broker says that it is gone, and is never heard of again."""
+        self.status[broker] = "gone"
+        self.sequence += 1
+        self.heartbeat(broker)
+        self.silent.add(broker)
+
+    def start(self, broker: str) -> None:
+        """The broker is there again, and says so with the next sequence number."""
+        self.status.pop(broker, None)
+        self.silent.discard(broker)
+        self.sequence += 1
+        self.heartbeat(broker)
+
+    def _publish(self, bundle: str, value: bytes | None, decision_id: str, version: int) -> None:
         if self.refuse(bundle):
             self.command(
                 Refused(bundle=bundle, versionId=version, decisionId=decision_id, reason="expired")
             )
             return
-        self.channel(bundle, msgspec.json.decode(value, type=ServiceUnitStateData))
+        if value is None:
+            self.channel(bundle, None)
+        else:
+            self.channel(bundle, msgspec.json.decode(value, type=ServiceUnitStateData))
 
     def channel(self, bundle: str, record: ServiceUnitStateData | None) -> None:
         """Appends to the channel; the brokers concerned react 30 ms later."""
@@ -178,7 +210,9 @@ class World:
         if keep_old(self.table.get(bundle), record) is not None:
             return
         self.table[bundle] = record
-        if record is not None:
+        if record is None:
+            self.owners.pop(bundle, None)
+        else:
             self._obey(bundle, record)
 
     def _obey(self, bundle: str, record: ServiceUnitStateData) -> None:
@@ -208,9 +242,7 @@ class World:
             )
             self.at(30, lambda: actor in self.silent or self.channel(bundle, nxt))
         elif record.state is S.Splitting:
-            self.at(30, lambda: self._split(bundle, record))
-        elif record.state is S.Deleted:
-            self.at(30, lambda: self.channel(bundle, None))
+            self.at(30, lambda: actor in self.silent or self._split(bundle, record))
 
     def _split(self, bundle: str, record: ServiceUnitStateData) -> None:
         children = sorted(record.splitServiceUnitToDestBroker)
@@ -218,8 +250,9 @@ class World:
         rate = self.bundles.pop(bundle, 0.0)
         for child in children:
             name = f"{namespace}/{child}"
-            self.bundles[name] = rate / len(children)
-            self.channel(name, owned(record.sourceBroker, 1, self.now_ms))
+            if self.table.get(name) is None:
+                self.bundles[name] = rate / len(children)
+                self.channel(name, owned(record.sourceBroker, 1, self.now_ms))
         gone = replace_state(record, S.Deleted, self.now_ms)
         self.owners.pop(bundle, None)
         self.channel(bundle, gone)
@@ -230,6 +263,12 @@ class World:
         """All decisions of the decision log, with the record they stand in."""
         lines = [msgspec.json.decode(r) for result in self.results for r in result.rounds]
         return [{**d, "log": line} for line in lines for d in line["plan"]["decisions"]]
+
+    @property
+    def answers(self) -> list[dict]:
+        """Answers to operators' commands."""
+        lines = [msgspec.json.decode(r) for result in self.results for r in result.rounds]
+        return [line for line in lines if "command" in line]
 
     @property
     def rounds(self) -> list[dict]:
@@ -276,6 +315,18 @@ def world(brokers: int = 4, bundles: int = 16, seed: int = 1, **changes: object)
     capacity = 2.0 * sum(rates.values()) / brokers
     settings = replace(SETTINGS, **changes) if changes else SETTINGS
     return World({f"b{i}": capacity for i in range(brokers)}, rates, settings, seed)
+
+
+def serving(w: World) -> World:
+    """The world with every bundle owned."""
+    w = w.run(1_500)
+    w.ask(list(w.bundles))
+    return w.run(1_500)
+
+
+def of_broker(w: World, broker: str) -> set[str]:
+    """Bundles that a broker serves now."""
+    return {bundle for bundle, owner in w.owners.items() if owner == broker}
 
 
 def replay(

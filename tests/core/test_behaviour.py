@@ -12,7 +12,7 @@ from controller.strategies.params import ThresholdSplitParams
 from controller.wire.channel import ServiceUnitState, ServiceUnitStateData
 from controller.wire.commands import Pause, Resume, SplitBundle, Transfer, Unload
 from tests.samples_of_reports import good_report
-from tests.world import SETTINGS, World, owned, world
+from tests.world import SETTINGS, World, owned, serving, world
 
 
 def balanced(w: World) -> float:
@@ -23,12 +23,6 @@ def balanced(w: World) -> float:
 
 def started(**more: object) -> World:
     w = world(**more)
-    return w.run(1_500)
-
-
-def serving(w: World) -> World:
-    w = w.run(1_500)
-    w.ask(list(w.bundles))
     return w.run(1_500)
 
 
