@@ -22,7 +22,7 @@ from controller.wire.commands import (
     Unpin,
 )
 from controller.wire.decisions import AnswerRecord
-from tests.world import World, of_broker, serving, world
+from tests.world import SETTINGS, World, of_broker, replay, serving, world
 
 
 def told(w: World, command: Command) -> tuple[bool, str]:
@@ -220,10 +220,14 @@ def test_a_pause_does_not_switch_safe_mode_off() -> None:
 
 def test_a_broker_cools_down_by_moves_but_not_by_assignments() -> None:
     """Else a batch that holds two requests would be answered otherwise than two batches."""
-    from tests.world import SETTINGS, replay
+    actions = replace(SETTINGS.actions, broker_cooldown_ms=2_000)
+    w = serving(world(brokers=3, bundles=12, actions=actions))
+    w.brokers["b1"] *= 20.0  # takes several in a row
+    w.run(20_000)
+    more = {f"t/m/0x{n}0000000_0x{n}8000000": 10.0 for n in range(3)}
+    w.bundles.update(more)
+    w.ask(more)
+    w.run(500)
 
-    actions = replace(SETTINGS.actions, broker_cooldown_ms=60_000)
-    w = serving(world(brokers=4, bundles=24, actions=actions))
-
+    assert {w.owners[bundle] for bundle in more} == {"b1"}
     assert replay(w.log, list(range(1, len(w.log))), w.settings) == replay(w.log, [], w.settings)
-    assert {len(of_broker(w, b)) for b in w.brokers} == {6}
