@@ -75,6 +75,7 @@ class World:
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     queue: list[tuple[int, int, Callable[[], None]]] = field(default_factory=list)
     refuse: Callable[[str], bool] = lambda bundle: False
+    is_mute: bool = False  # what the controller writes never arrives
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -193,6 +194,8 @@ class World:
         self.heartbeat(broker)
 
     def _publish(self, bundle: str, value: bytes | None, decision_id: str, version: int) -> None:
+        if self.is_mute:
+            return
         if self.refuse(bundle):
             self.command(
                 Refused(bundle=bundle, versionId=version, decisionId=decision_id, reason="expired")
@@ -296,6 +299,7 @@ def replace_state(record: ServiceUnitStateData, state: S, ms: int) -> ServiceUni
         timestamp=ms,
         versionId=record.versionId + 1,
         splitServiceUnitToDestBroker=None,
+        force=False,
         decisionId=None,
         reason=None,
     )
