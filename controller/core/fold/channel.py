@@ -109,6 +109,7 @@ def _broker(work: Work, name: str | None, now_ms: int) -> int:
 
 def _left(work: Work, slot: int, broker: int, now_ms: int) -> None:
     """Remembers where a bundle came from (-1 = it does not matter), for the cool-downs."""
+    work.flush()  # its rate must not depend on which reports came in the same batch
     bundles = work.state.bundles
     bundles["left"][slot] = broker
     bundles["left_rate"][slot] = bundles["short"][slot, :2].sum()

@@ -160,6 +160,7 @@ def _put(
 def _remember(work: Work, wish: Wish, version: int, decision_id: str, now_ms: int) -> None:
     state, memory = work.state, work.state.memory
     slot = state.bundles.slots[wish.bundle]
+    work.flush()  # its rate must not depend on which reports came in the same batch
     short = state.bundles["short"][slot].astype(float)
     serving = int(state.bundles["serving"][slot])
     memory.moves.pop(wish.bundle, None)  # so that the order of `moves` is that of the decisions

@@ -2,8 +2,9 @@
 
 Rules:
 
-1. Only what is Owned and not in flight moves, within the budget of the tick; what does not fit,
-   or finds no broker, waits for the next tick. Bundles without an owner are placed before.
+1. Only what a live broker owns and what is not in flight moves, within the budget of the tick;
+   what does not fit, or finds no broker, waits for the next tick. Bundles without an owner are
+   placed before.
 2. Leaving brokers come first (they wait for it), then draining ones, then pins; bundles of
    excluded namespaces last. What belongs to one broker (heartbeat, SLA monitor) stays.
 3. Cool-downs and no-return do not count here: an operator or the broker itself wants the move.
@@ -53,6 +54,7 @@ def find_misplaced(work: Work, alive: Liveness, mode: str) -> Misplaced:
         why[np.append(alive.is_draining, False)[owner]] = IS_DRAINING
     why[np.append(alive.is_leaving, False)[owner]] = IS_LEAVING
     stays = (bundles["state"] != OWNED) | belongs_to_a_broker(work)[bundles["namespace"]]
+    stays |= ~np.append(alive.is_live, False)[owner]  # its bundles are orphans, sooner or later
     for name, move in memory.moves.items():
         if is_in_flight(move):
             stays[bundles.slots[name]] = True
