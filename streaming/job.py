@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -38,18 +37,19 @@ from streaming.lease import LeaseKeeper
 from streaming.listener import ProgressListener
 from streaming.metrics import Metrics
 from streaming.plan import JobPlan
-from streaming.query import start_query
+from streaming.query import start_query, stop_query
+from streaming.rehearsal import rehearse
 from streaming.session import build_session, job_conf
 from streaming.sink import Sink, Topics
 from streaming.status import Status
 from streaming.succession import CheckpointLock, await_turn
 from streaming.ticker import Ticker, wall_clock_ms
+from streaming.topics import create_topics
 from streaming.web import Web
 
 log = structlog.get_logger("streaming.job")
 
 POLL_S = 0.2  # how often the main thread looks whether the query lives
-QUIET_WAIT_S = 4.0  # a stop waits this long for the moment between two batches
 
 
 class JobError(Exception):
@@ -85,6 +85,8 @@ def _run(plan: JobPlan, halt: Halt, stack: ExitStack) -> None:
     stack.callback(lock.release)
     spark = stack.enter_context(_session(plan))
     halt.catch_signals()
+    if plan.is_standby:
+        rehearse(spark, plan, lambda: halt.is_set() or keeper.is_free(transport))
     log.info("ready", standby=plan.is_standby, http_port=web.port)
     wait_ms = None if plan.is_standby else plan.lease_wait_ms
     if halt.is_set() or not await_turn(spark, lock, keeper, transport, halt, wait_ms):
@@ -102,7 +104,7 @@ def _run(plan: JobPlan, halt: Halt, stack: ExitStack) -> None:
     status.query_id = str(query.id)
     sink.query_id.set_result(status.query_id)
     pages.query = query
-    stack.callback(_stop_query, query)
+    stack.callback(stop_query, query)
     ticker = _ticker(plan, halt)
     ticker.start()
     stack.callback(ticker.stop)
@@ -110,18 +112,6 @@ def _run(plan: JobPlan, halt: Halt, stack: ExitStack) -> None:
     _watch(query, halt)
     status.stop()
     log.info("stopping", failure=halt.failure)
-
-
-def create_topics(plan: JobPlan, log_file: EmbeddedLog) -> None:
-    """Creates the topics that are missing; those that exist keep their partitions."""
-    present = set(log_file.topics())
-    wanted = {topic: (plan.report_partitions, "delete") for topic in plan.report_topics}
-    wanted |= {topic: (1, "compact") for topic in plan.channels.values()}
-    for topic in (plan.commands_topic, plan.decisions_topic, plan.dead_letters_topic):
-        wanted[topic] = (1, "delete")
-    for topic, (partitions, cleanup) in sorted(wanted.items()):
-        if topic not in present:
-            log_file.create_topic(topic, partitions, cleanup)
 
 
 def check_start(plan: JobPlan, log_file: EmbeddedLog) -> Marker | None:
@@ -249,16 +239,3 @@ def _is_error_line(line: str) -> bool:
     last = name.rpartition(".")[2]
     is_ours = last.endswith(("Error", "Exception")) and " " not in name
     return bool(colon) and is_ours and not name.startswith(("org.", "java.", "py4j."))
-
-
-def _stop_query(query: StreamingQuery) -> None:
-    """Stops between two batches if there is such a moment; Spark redoes a cancelled batch."""
-    deadline = time.monotonic() + QUIET_WAIT_S
-    try:
-        while query.isActive and query.status["isTriggerActive"]:
-            if time.monotonic() > deadline:
-                break
-            time.sleep(0.01)
-        query.stop()
-    except Exception as error:
-        log.warning("the query did not stop cleanly", error=str(error).partition("\n")[0])

@@ -80,10 +80,14 @@ class LeaseKeeper:
             if halt.wait(POLL_S):
                 return False
 
+    def is_free(self, transport: Transport) -> bool:
+        """True if nobody has the lease now."""
+        self.seen = transport.lease_state(self._name)
+        return self.seen is None or not self.seen.remaining_ms
+
     def _try(self, transport: Transport) -> LeaseHeldError | None:
         """Takes the lease if it is free, else says who has it; looking first takes no lock."""
-        self.seen = transport.lease_state(self._name)
-        if self.seen is not None and self.seen.remaining_ms:
+        if not self.is_free(transport) and self.seen is not None:
             return LeaseHeldError(self._name, self.seen.holder, self.seen.remaining_ms)
         try:
             self._lease = transport.acquire_lease(self._name, self._holder, self._ttl_ms)

@@ -7,8 +7,10 @@ Called by `streaming.job`, the tests and the benches.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 
+import structlog
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -20,6 +22,9 @@ from streaming.routing import with_cluster
 from streaming.source import FORMAT, BundleLogSource
 from streaming.stateful import OUTPUT_SCHEMA, STATE_SCHEMA, StepFunction, make_operator
 
+log = structlog.get_logger("streaming.query")
+
+QUIET_WAIT_S = 4.0  # a stop waits this long for the moment between two batches
 RECORD_COLUMNS = ("cluster", "ingest_ms", "topic", "partition", "offset", "key", "value")
 
 
@@ -73,3 +78,16 @@ def start_query(
         .foreachBatch(sink)
         .start()
     )
+
+
+def stop_query(query: StreamingQuery) -> None:
+    """Stops between two batches if such a moment comes soon; Spark redoes a cancelled batch."""
+    deadline = time.monotonic() + QUIET_WAIT_S
+    try:
+        while query.isActive and query.status["isTriggerActive"]:
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.01)
+        query.stop()
+    except Exception as error:
+        log.warning("the query did not stop cleanly", error=str(error).partition("\n")[0])

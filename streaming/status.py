@@ -121,10 +121,7 @@ def cluster_state(
     late_ms = 2 * rounds.upkeep_interval_ms + rounds.settle_ms + SLACK_MS
     if snapshot is None or now_ms - snapshot.clock_ms > late_ms:
         return "rebuilding"
-    mode = getattr(snapshot, "mode", None)  # not in the snapshots of all versions of the core
-    if mode is None:
-        mode = "warm_up" if not snapshot.is_warm else "paused" if snapshot.is_paused else "act"
-    return MODES.get(mode, "acting" if is_acting else "observing")
+    return MODES.get(snapshot.mode, "acting" if is_acting else "observing")
 
 
 def _iso(ms: int) -> str:

@@ -18,8 +18,8 @@ from controller.wire.reports import (
     encode_heartbeat,
     encode_load_report,
 )
-from streaming.job import create_topics
 from streaming.plan import JobPlan
+from streaming.topics import create_topics
 
 SETTINGS = Settings(
     rounds=RoundSettings(interval_ms=1_000, upkeep_interval_ms=500, settle_ms=100, warmup_ms=500),
