@@ -101,15 +101,17 @@ def mutated(rng: random.Random, number: int) -> tuple[str | None, bytes | None]:
             top_bundles(),
         )
     )
-    for _ in range(rng.randrange(1, 4)):
-        _spoil(rng, report)
-    value: bytes | None = json.dumps(report).encode()
-    roll = rng.random()
-    if roll < 0.25:
-        value = rng.choice(_BYTES)(rng, value)
-    elif roll < 0.3:
+    if rng.random() < 0.05:
         key = rng.choice((None, "", "/", f"{CLUSTER}/", "other/x", "x" * 5_000))
-    return key, value
+    return key, spoiled(rng, report)
+
+
+def spoiled(rng: random.Random, document: Json) -> bytes | None:
+    """JSON of a document with one to three members bent, and now and then the bytes, too."""
+    for _ in range(rng.randrange(1, 4)):
+        _spoil(rng, document)
+    value = json.dumps(document).encode()
+    return rng.choice(_BYTES)(rng, value) if rng.random() < 0.25 else value
 
 
 def _spoil(rng: random.Random, node: Any) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
 
 from controller.channel.table import ChannelTable
 from controller.core.fold.ownership import channel_record
+from controller.core.state import ClusterState
 from controller.core.work import Work
 from controller.wire.channel import ServiceUnitState, decode_channel
 from tests.core.disorder import disorder
@@ -128,11 +130,17 @@ def test_limits_of_what_is_on_its_way_hold(wild: World) -> None:
 
 
 def test_brokers_that_drain_or_leave_are_given_nothing_by_the_core(wild: World) -> None:
-    for result in wild.results:
-        memory, brokers = result.state.memory, result.state.brokers
+    """Neither before nor after the record that brought the decision."""
+    for before, result in itertools.pairwise(wild.results):
+        states = (before.state, result.state)
         for write in result.records:
             new = decode_channel(write.value)
             if new is None or new.state not in (S.Assigning, S.Releasing) or not new.dstBroker:
                 continue
-            assert new.dstBroker not in memory.drains
-            assert int(brokers["status"][brokers.slots[new.dstBroker]]) == 0
+            assert not all(new.dstBroker in state.memory.drains for state in states)
+            assert not all(_status(state, new.dstBroker) for state in states)
+
+
+def _status(state: ClusterState, broker: str) -> int:
+    slot = state.brokers.slots.get(broker)
+    return 0 if slot is None else int(state.brokers["status"][slot])

@@ -22,6 +22,7 @@ from controller.core.state.tables import (
     SPLITTING,
 )
 from controller.core.work import Work
+from controller.model.bundles import BundleNameError, split_name
 from controller.wire.channel import ServiceUnitStateData, decode_channel, has_text
 from controller.wire.rejects import WireError
 
@@ -31,6 +32,8 @@ def fold_channel(work: Work, record: RawRecord) -> None:
     if record.key is None:
         raise WireError("missing_field", "key", "a channel record needs the bundle as its key")
     slot = work.state.bundles.slots.get(record.key)
+    if slot is None:
+        _check_name(record.key)
     try:
         new = decode_channel(record.value, work.settings.limits)
     except WireError:
@@ -48,6 +51,13 @@ def fold_channel(work: Work, record: RawRecord) -> None:
         _tombstone(work, record.key)
     else:
         _accept(work, record.key, slot, new, record.ingest_ms)
+
+
+def _check_name(key: str) -> None:
+    try:
+        split_name(key)
+    except BundleNameError as error:
+        raise WireError("bad_name", "key", str(error)) from None
 
 
 def _note_loser(work: Work, name: str, new: ServiceUnitStateData, reason: str, now_ms: int) -> None:
