@@ -1,4 +1,4 @@
-"""`bundlectl`: run the job, an agent or the demo; look into configuration and log.
+"""`bundlectl`: run the job, an agent or the demo; steer it, ask it; look into file and log.
 
 Spark, agents and the demo are imported inside their commands, so that the others start quickly.
 """
@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from controller.cli import config_commands, log_commands
+from controller.cli import config_commands, log_commands, send_commands, status_command
 from controller.cli.errors import CliError, SentenceGroup
 from controller.cli.java import require_java
 from controller.cli.options import ConfigOption, SetOption, loaded
@@ -23,10 +23,13 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Load-balance controller for Apache Pulsar-style brokers.",
-    epilog="Exit status: 0 done, 1 error, 2 wrong usage; demo: 4 not balanced, 130 interrupted.",
+    epilog="Exit status: 0 done, 1 error, 2 wrong usage; send: 3 no answer; demo: 4 not balanced, "
+    "130 interrupted.",
 )
 app.add_typer(config_commands.app, name="config")
 app.add_typer(log_commands.app, name="log")
+app.add_typer(send_commands.app, name="send")
+app.command("status")(status_command.status)
 
 
 @app.callback()

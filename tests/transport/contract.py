@@ -13,7 +13,7 @@ from controller.transport.errors import (
     TransportError,
     UnknownTopicError,
 )
-from controller.transport.port import Marker, OutRecord, Transport
+from controller.transport.port import LeaseState, Marker, OutRecord, Transport
 
 OpenLog = Callable[[Callable[[], int]], Transport]
 
@@ -121,6 +121,16 @@ class TransportContract:
         assert log.acquire_lease("q", "host:2", 100).epoch == first.epoch + 1
         with pytest.raises(FencedError, match="host:2"):
             log.renew_lease(first)
+
+    def test_anybody_can_see_who_has_a_lease(self, log: Transport, clock: Clock) -> None:
+        assert log.lease_state("q") is None
+        lease = log.acquire_lease("q", "a", 100)
+        clock.now_ms += 30
+        assert log.lease_state("q") == LeaseState("a", 1, 70)
+        clock.now_ms += 500
+        assert log.lease_state("q") == LeaseState("a", 1, 0), "it ran out"
+        log.release_lease(log.renew_lease(lease))
+        assert log.lease_state("q") == LeaseState("a", 1, 0), "it was given up"
 
     def test_a_renewed_lease_lasts_and_a_released_one_does_not(
         self, log: Transport, clock: Clock
