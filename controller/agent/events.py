@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controller.wire.channel import ServiceUnitStateData
+from controller.wire.formats import BrokerStatus, TransportHealth
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,9 @@ class ChannelRecord:
 class Polled:
     """A poll of the channel that succeeded, whether or not it brought anything.
 
-    `started_ms` is the monotonic time before the read began: the lease runs from there.
-    `is_at_end` is false while more records are known to wait.
+    `started_ms` is the monotonic time before the read began. `is_at_end` is false while more
+    records may wait; only a poll that reached the end renews the lease, because what ends the
+    right to serve may stand in the records that wait.
     """
 
     records: tuple[ChannelRecord, ...]
@@ -35,7 +37,33 @@ class Polled:
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """Time has passed; sent at least once per poll interval, and always before `Polled`."""
+    """Time has passed; sent at least once per poll interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The log has acknowledged an append that carried a sign of life.
+
+    `started_ms` is the monotonic time before the append began: the controller cannot miss this
+    broker for any time that it counts from there.
+    """
+
+    started_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransportFailed:
+    """A read or an append failed; it is tried again by the runtime, the core only says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """The process is to end: tell the controller, and go on until nothing is served."""
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """`Broker.close` has returned: nothing is served any more. The last event of an agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +89,29 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class SplitDone:
-    """`Broker.split` ended; `error` is None when the children are served and the parent is not."""
+    """`Broker.split` ended; `error` is None when the boundaries hold the children.
+
+    They are served then, if the parent was. `is_conflict`: somebody else changed the boundaries
+    meanwhile, so it may well work the next time.
+    """
 
     bundle: str
     error: str | None = None
+    is_conflict: bool = False
 
 
-Event = Polled | Timer | LeaseLost | Acquired | Released | SplitDone
+Event = (
+    Polled
+    | Timer
+    | Heard
+    | TransportFailed
+    | LeaseLost
+    | Leave
+    | Closed
+    | Acquired
+    | Released
+    | SplitDone
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +119,7 @@ class Publish:
     """Append a record to the channel; the runtime puts its wall time into `timestamp`."""
 
     key: str
-    record: ServiceUnitStateData | None
+    record: ServiceUnitStateData
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +131,44 @@ class Acquire:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Stop serving the bundle; may take long; answered by `Released`."""
+    """Stop serving the bundle, gracefully; may take long; answered by `Released`.
+
+    `destination` is the next owner if it is known: clients may stay connected until `Redirect`.
+    """
+
+    bundle: str
+    destination: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Stop serving the bundle at once, ungracefully: nobody waits for its close.
+
+    When it is carried out the bundle is not served, and an operation that still runs for it
+    ends without serving. Not answered.
+    """
 
     bundle: str
 
 
 @dataclass(frozen=True, slots=True)
+class Redirect:
+    """Tell clients that stayed connected after a release who owns the bundle now.
+
+    `owner` None: the transfer ended otherwise; they have to look the bundle up. Not answered.
+    """
+
+    bundle: str
+    owner: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Split:
-    """Hand the topics of a served bundle over to its children; answered by `SplitDone`."""
+    """Put the children in the place of a bundle; answered by `SplitDone`.
+
+    A bundle that is served hands its topics over to its children. One that is not (a split that
+    was taken over) only gets its boundaries changed.
+    """
 
     bundle: str
     children: tuple[str, ...]
@@ -115,6 +189,8 @@ class SendReport:
     """Send a load report with this sequence number."""
 
     sequence: int
+    status: BrokerStatus = "up"
+    transport: TransportHealth = "stable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +198,19 @@ class SendHeartbeat:
     """Send a heartbeat with this sequence number."""
 
     sequence: int
+    status: BrokerStatus = "up"
+    transport: TransportHealth = "stable"
 
 
-Action = Publish | Acquire | Release | Split | Fence | Unfence | SendReport | SendHeartbeat
+Action = (
+    Publish
+    | Acquire
+    | Release
+    | Drop
+    | Redirect
+    | Split
+    | Fence
+    | Unfence
+    | SendReport
+    | SendHeartbeat
+)

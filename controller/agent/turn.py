@@ -1,32 +1,33 @@
-"""One turn of the agent core: a working copy of the state, the rules, and the actions so far.
+"""One turn of the agent core: a working copy of the state, what happened, the actions so far.
 
 The working copy is private to one call of `core.handle`; the state that came in is not changed.
-`reconcile` holds the protocol of the channel (pulsar.md 6.5 and 6.6): what a broker does about
-the record that now stands for a bundle.
+Folding a record also ends at once what the record takes away; all else that follows from the
+record that stands is done afterwards, by `controller.agent.obey`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import pairwise
 
-from controller.agent.events import (
-    Acquire,
-    Action,
-    ChannelRecord,
-    Publish,
-    Release,
-    Split,
+from controller.agent.events import Action, ChannelRecord, Drop, Fence, Redirect, Unfence
+from controller.agent.state import (
+    AgentSettings,
+    AgentState,
+    Phase,
+    SplitWork,
+    deadline_of,
 )
-from controller.agent.state import AgentSettings, AgentState, Phase
 from controller.channel.conflict import keep_old, next_version
-from controller.channel.states import ACTIVE
+from controller.channel.states import ACTIVE, IN_FLIGHT
 from controller.model.bundles import BundleNameError, split_name
 from controller.wire.channel import ServiceUnitState, ServiceUnitStateData, decode_channel
+from controller.wire.formats import TransportHealth
 from controller.wire.rejects import WireError
 
-IDLE_PHASES = (None, Phase.SERVING)
-"""Phases in which no operation of the broker is running for the bundle."""
+Record = ServiceUnitStateData
+_S = ServiceUnitState
 
 
 class Turn:
@@ -36,25 +37,33 @@ class Turn:
         self.settings = settings
         self.now_ms = now_ms
         self.broker = state.broker
-        self.table: dict[str, ServiceUnitStateData] = dict(state.table)
+        self.table: Mapping[str, Record] = state.table  # copied at the first change: it is large
         self.phases: dict[str, Phase] = dict(state.phases)
         self.published: dict[str, int] = dict(state.published)
         self.wait_until_ms: dict[str, int] = dict(state.wait_until_ms)
         self.grace_until_ms: dict[str, int] = dict(state.grace_until_ms)
-        self.splits: dict[str, tuple[str, ...]] = dict(state.splits)
-        self.polled_ms = state.polled_ms
+        self.splits: dict[str, SplitWork] = dict(state.splits)
+        self.transfers: set[str] = set(state.transfers)
+        self.in_flight_ms: dict[str, int] = dict(state.in_flight_ms)
+        self.touched: set[str] = set()
+        self.read_ms = state.read_ms
+        self.heard_ms = state.heard_ms
+        self.heard_wait = state.heard_wait
         self.is_caught_up = state.is_caught_up
         self.is_fenced = state.is_fenced
+        self.status = state.status
         self.heartbeat_due_ms = state.heartbeat_due_ms
         self.report_due_ms = state.report_due_ms
         self.sequence = state.sequence
+        self._jittery_until_ms = state.jittery_until_ms
         self._before = state
+        self._own_table: dict[str, Record] | None = None
         self._counts = state.counts
-        self._touched: set[str] = set()
         self._actions: list[Action] = []
 
     def finish(self) -> tuple[AgentState, tuple[Action, ...]]:
         """The new state and the actions, in the order in which they must be carried out."""
+        self._forget_in_flight()
         state = replace(
             self._before,
             table=self.table,
@@ -63,9 +72,15 @@ class Turn:
             wait_until_ms=self.wait_until_ms,
             grace_until_ms=self.grace_until_ms,
             splits=self.splits,
-            polled_ms=self.polled_ms,
+            transfers=frozenset(self.transfers),
+            in_flight_ms=self.in_flight_ms,
+            read_ms=self.read_ms,
+            heard_ms=self.heard_ms,
+            heard_wait=self.heard_wait,
             is_caught_up=self.is_caught_up,
             is_fenced=self.is_fenced,
+            status=self.status,
+            jittery_until_ms=self._jittery_until_ms,
             heartbeat_due_ms=self.heartbeat_due_ms,
             report_due_ms=self.report_due_ms,
             sequence=self.sequence,
@@ -82,15 +97,57 @@ class Turn:
         totals = {name: getattr(self._counts, name) + n for name, n in more.items()}
         self._counts = replace(self._counts, **totals)
 
-    def touch(self, bundles: Iterable[str]) -> None:
-        """Marks bundles that `reconcile` has to look at."""
-        self._touched.update(bundles)
+    def count_reason(self, reason: str) -> None:
+        """Adds one to a reason."""
+        reasons = {**self._counts.reasons, reason: self._counts.reasons.get(reason, 0) + 1}
+        self._counts = replace(self._counts, reasons=reasons)
 
-    def is_lease_over(self) -> bool:
-        """True when the last successful poll began longer ago than the lease."""
-        return self.polled_ms is not None and (
-            self.now_ms - self.polled_ms > self.settings.lease_ms
-        )
+    def touch(self, bundles: Iterable[str]) -> None:
+        """Marks bundles that `obey.reconcile` has to look at."""
+        self.touched.update(bundles)
+
+    # ----------------------------------------------------------------------- the lease
+
+    def is_past_deadline(self) -> bool:
+        """True when serving is not safe any more."""
+        self._forget_in_flight()
+        since = self.in_flight_ms.values()
+        until_ms = deadline_of(self.read_ms, self.heard_ms, since, self.settings)
+        return until_ms is not None and self.now_ms > until_ms
+
+    def is_read_leg_over(self) -> bool:
+        """True when the channel has not been read to its end for a whole lease."""
+        return self.read_ms is not None and self.now_ms > self.read_ms + self.settings.lease_ms
+
+    def fence(self) -> None:
+        """Nothing is served after this; operations still running are waited for."""
+        if self.is_fenced:
+            return
+        self.is_fenced = True
+        self.is_caught_up = False
+        self.count(fences=1)
+        self.published.clear()
+        self.wait_until_ms.clear()
+        self.transfers.clear()
+        running = [bundle for bundle, phase in self.phases.items() if phase != Phase.SERVING]
+        self.phases = dict.fromkeys(running, Phase.UNSERVED)
+        self.note_jitter()
+        self.act(Fence())
+
+    def resume(self) -> None:
+        """Ends the fence if what it waited for has come."""
+        if self.is_fenced and self.is_caught_up and not self.is_past_deadline():
+            self.is_fenced = False
+            self.act(Unfence())
+            self.touch(self.table)
+
+    def note_jitter(self) -> None:
+        """The transport had trouble: said for a while, so that the controller can be careful."""
+        self._jittery_until_ms = self.now_ms + self.settings.lease_ms
+
+    def transport_health(self) -> TransportHealth:
+        """What signs of life say about the transport."""
+        return "jittery" if self.now_ms < self._jittery_until_ms else "stable"
 
     # ---------------------------------------------------------------- folding the channel
 
@@ -99,43 +156,49 @@ class Turn:
         try:
             split_name(record.key)
             new = decode_channel(record.value)
-        except (WireError, BundleNameError):
+        except (WireError, BundleNameError) as error:
             self.count(unreadable=1)
+            self.count_reason(error.reason if isinstance(error, WireError) else "bad_name")
             return
         old = self.table.get(record.key)
-        if keep_old(old, new) is not None:
+        lost_by = keep_old(old, new)
+        if lost_by is not None:
             self.count(losing=1)
+            self.count_reason(lost_by)
             return
         self.count(accepted=1)
-        self.touch((record.key,))
-        self.touch(self._parents(record.key))
-        if new is None or new.versionId >= self.published.get(record.key, 0):
-            self.published.pop(record.key, None)
-        self.wait_until_ms.pop(record.key, None)
-        self._note_takeover(record.key, old, new)
+        self._accept(record.key, old, new)
+
+    def _accept(self, bundle: str, old: Record | None, new: Record | None) -> None:
+        self.touch((bundle, *self.parents(bundle)))
+        if new is None or new.versionId >= self.published.get(bundle, 0):
+            self.published.pop(bundle, None)
+        self.wait_until_ms.pop(bundle, None)
+        self._note_takeover(bundle, old, new)
+        self._set(bundle, new)
+        self._note_split(bundle, new)
+        self._take_away(bundle, old, new)
+        if new is not None and new.state in IN_FLIGHT:
+            # Written after the last read began, which did not bring it.
+            self.in_flight_ms[bundle] = self.now_ms if self.read_ms is None else self.read_ms
+        self._note_transfer(bundle, new)
+        self.forget_split(bundle)
+
+    def _set(self, bundle: str, new: Record | None) -> None:
+        if self._own_table is None:
+            self.table = self._own_table = dict(self.table)
         if new is None:
-            self.table.pop(record.key, None)
+            self._own_table.pop(bundle, None)
         else:
-            self.table[record.key] = new
-            self._note_split(record.key, new)
-        self.forget_split(record.key)
+            self._own_table[bundle] = new
 
-    def _note_split(self, bundle: str, new: ServiceUnitStateData) -> None:
-        if self._is_splitting(new):
-            self.splits[bundle] = children_of(bundle, new)
-
-    def _note_takeover(
-        self,
-        bundle: str,
-        old: ServiceUnitStateData | None,
-        new: ServiceUnitStateData | None,
-    ) -> None:
+    def _note_takeover(self, bundle: str, old: Record | None, new: Record | None) -> None:
         """A record that did not wait for the old owner starts the grace, whoever it names.
 
         The next records may follow at once and in order (a transfer, a split, an assignment),
         so the grace belongs to the bundle and outlives the record that started it.
         """
-        if self.phases.get(bundle, Phase.CLOSING) != Phase.CLOSING:
+        if self.phases.get(bundle) in (Phase.OPENING, Phase.SERVING, Phase.SPLITTING):
             return  # this broker itself is the old owner
         if old is None:
             is_takeover = new is not None and new.force
@@ -146,149 +209,108 @@ class Turn:
         if is_takeover:
             self.grace_until_ms[bundle] = self.now_ms + self.settings.takeover_grace_ms
 
+    def _note_split(self, bundle: str, new: Record | None) -> None:
+        """Each new record of a split starts it afresh, also one that was given up."""
+        if new is None or not self.is_splitting(new):
+            return
+        children = children_of(bundle, new)
+        if not children:
+            self.count_reason("bad_children")
+        self.splits[bundle] = SplitWork(children)
+
+    def _take_away(self, bundle: str, old: Record | None, new: Record | None) -> None:
+        """Ends at once what is served against the new record (rule 3 of the core).
+
+        A child is served as part of its parent until the split is done: who takes the child
+        takes it from the parent.
+        """
+        if not self.is_ours(new):
+            self.drop(bundle)
+            is_taken = new is not None or (old is not None and old.state in ACTIVE)
+            for parent in self.parents(bundle) if is_taken else ():
+                self.drop(parent)
+        known = (self.table.get(child) for child in self.children(bundle))
+        if any(record is not None and not self.is_ours(record) for record in known):
+            self.drop(bundle)
+
+    def drop(self, bundle: str) -> None:
+        """Ends serving of a bundle, and of what a running split may have put in its place."""
+        phase = self.phases.get(bundle)
+        if phase is None or phase == Phase.UNSERVED:
+            return
+        self.count(drops=1)
+        self.act(Drop(bundle))
+        if phase == Phase.SERVING:
+            del self.phases[bundle]
+        else:
+            self.phases[bundle] = Phase.UNSERVED
+        if phase == Phase.SPLITTING:
+            for child in self.children(bundle):
+                self.act(Drop(child))
+        self.touch((bundle, *self.children(bundle)))
+
+    def _note_transfer(self, bundle: str, new: Record | None) -> None:
+        """Ends a transfer from this broker when its record says who has the bundle now."""
+        if bundle not in self.transfers:
+            return
+        if new is not None and new.state in (_S.Assigning, _S.Releasing):
+            return
+        self.transfers.discard(bundle)
+        is_elsewhere = new is not None and new.state == _S.Owned and new.dstBroker != self.broker
+        self.act(Redirect(bundle, new.dstBroker if new is not None and is_elsewhere else None))
+
+    def _forget_in_flight(self) -> None:
+        """Keeps only what is served although its record says that it is to end."""
+        for bundle in list(self.in_flight_ms):
+            record = self.table.get(bundle)
+            is_served = self.phases.get(bundle, Phase.UNSERVED) != Phase.UNSERVED
+            if not is_served or record is None or record.state not in IN_FLIGHT:
+                del self.in_flight_ms[bundle]
+
     def forget_split(self, bundle: str) -> None:
         """Drops a split that is no longer ours, unless the broker still works on the parent."""
         record = self.table.get(bundle)
-        if bundle not in self.phases and (record is None or not self._is_splitting(record)):
+        if bundle not in self.phases and (record is None or not self.is_splitting(record)):
             self.splits.pop(bundle, None)
 
-    def _parents(self, bundle: str) -> list[str]:
-        return [parent for parent, children in self.splits.items() if bundle in children]
+    def children(self, bundle: str) -> tuple[str, ...]:
+        """Children of a bundle that this broker is splitting; else none."""
+        work = self.splits.get(bundle)
+        return () if work is None else work.children
 
-    def _owns(self, record: ServiceUnitStateData) -> bool:
-        return record.state == ServiceUnitState.Owned and record.dstBroker == self.broker
+    def parents(self, bundle: str) -> list[str]:
+        """Bundles that this broker is splitting into this one, among others."""
+        return [parent for parent, work in self.splits.items() if bundle in work.children]
 
-    def _is_splitting(self, record: ServiceUnitStateData) -> bool:
-        return record.state == ServiceUnitState.Splitting and record.sourceBroker == self.broker
+    def owns(self, record: Record) -> bool:
+        """True for Owned by this broker."""
+        return record.state == _S.Owned and record.dstBroker == self.broker
 
-    # ------------------------------------------------------- obeying the record that stands
+    def is_splitting(self, record: Record) -> bool:
+        """True for Splitting by this broker."""
+        return record.state == _S.Splitting and record.sourceBroker == self.broker
 
-    def reconcile(self) -> None:
-        """Compares touched bundles with their records; silent until the channel is known."""
-        if not self.is_caught_up or self.is_fenced:
-            return
-        while self._touched:
-            bundles, self._touched = sorted(self._touched), set()
-            for bundle in bundles:
-                if self._is_free_to_act(bundle):
-                    self._obey(bundle, self.table.get(bundle))
+    def is_releasing(self, record: Record) -> bool:
+        """True for Releasing by this broker."""
+        return record.state == _S.Releasing and record.sourceBroker == self.broker
 
-    def _is_free_to_act(self, bundle: str) -> bool:
-        """No operation is running for the bundle or its parent, and no wait is left."""
-        if any(parent in self.phases for parent in self._parents(bundle)):
-            return False  # still served as part of its parent, whose end touches it again
-        phase = self.phases.get(bundle)
-        if phase not in IDLE_PHASES or self.now_ms < self.wait_until_ms.get(bundle, 0):
-            return False
-        self.wait_until_ms.pop(bundle, None)
-        # The grace never keeps a broker from closing; it holds back all that comes after.
-        if phase is None and self.now_ms < self.grace_until_ms.get(bundle, 0):
-            return False
-        if self.now_ms >= self.grace_until_ms.get(bundle, self.now_ms):
-            self.grace_until_ms.pop(bundle, None)
-        return True
-
-    def touch_due(self) -> None:
-        """Marks the bundles whose retry or grace is due."""
-        for waits in (self.wait_until_ms, self.grace_until_ms):
-            self.touch(bundle for bundle, at in waits.items() if at <= self.now_ms)
-
-    def _obey(self, bundle: str, record: ServiceUnitStateData | None) -> None:
-        if record is not None and self._owns(record):
-            self._open(bundle)
-        elif record is not None and self._is_splitting(record):
-            self._split(bundle, record)
-        elif bundle in self.phases:
-            self.phases[bundle] = Phase.CLOSING
-            self.act(Release(bundle))
-        elif record is not None:
-            self._answer(bundle, record)
-
-    def _open(self, bundle: str) -> None:
-        if bundle in self.phases:
-            return
-        self.phases[bundle] = Phase.OPENING
-        self.act(Acquire(bundle))
-
-    def _split(self, bundle: str, record: ServiceUnitStateData) -> None:
-        """Children first, then the hand-over, then the end of the parent (pulsar.md 6.6)."""
-        children = self.splits[bundle]
-        lacking = [child for child in children if not self._is_known(child)]
-        for child in lacking:
-            self._publish(
-                child,
-                ServiceUnitStateData(
-                    state=ServiceUnitState.Owned,
-                    dstBroker=self.broker,
-                    timestamp=0,
-                    versionId=next_version(None),
-                    decisionId=record.decisionId,
-                ),
-            )
-        if lacking:
-            return
-        if bundle in self.phases:
-            self.phases[bundle] = Phase.SPLITTING
-            self.act(Split(bundle, children))
-            return
-        self._follow(bundle, record, ServiceUnitState.Deleted, record.dstBroker)
-
-    def _is_known(self, child: str) -> bool:
-        """The channel holds a record of the child, or of parts of it that were split since.
-
-        The second case is a Splitting record forced upon a split that had long been carried
-        out: writing the child again would lay it over its own children.
-        """
-        if child in self.table:
-            return True
-        namespace, lower, upper = split_name(child)
-        for name in self.table:
-            if name.startswith(namespace):
-                other, at, end = split_name(name)
-                if other == namespace and lower <= at and end <= upper:
-                    return True
-        return False
-
-    def _answer(self, bundle: str, record: ServiceUnitStateData) -> None:
-        """The record this broker owes the channel for a bundle that it does not serve."""
-        source, destination = record.sourceBroker, record.dstBroker
-        if record.state == ServiceUnitState.Assigning and destination == self.broker:
-            self._follow(bundle, record, ServiceUnitState.Owned, destination)
-        elif record.state == ServiceUnitState.Releasing and source == self.broker:
-            after = ServiceUnitState.Assigning if destination else ServiceUnitState.Free
-            self._follow(bundle, record, after, destination)
-        elif record.state == ServiceUnitState.Deleted and source == self.broker:
-            self._publish(bundle, None, next_version(record))
-
-    def _follow(
-        self,
-        bundle: str,
-        record: ServiceUnitStateData,
-        state: ServiceUnitState,
-        destination: str | None,
-    ) -> None:
-        """Publishes the successor of `record`: same source, next version."""
-        successor = ServiceUnitStateData(
-            state=state,
-            dstBroker=destination,
-            sourceBroker=record.sourceBroker,
-            timestamp=0,
-            versionId=next_version(record),
-            decisionId=record.decisionId,
+    def is_ours(self, record: Record | None) -> bool:
+        """True if nobody else may serve the bundle until this broker writes the next record."""
+        return record is not None and (
+            self.owns(record) or self.is_releasing(record) or self.is_splitting(record)
         )
-        self._publish(bundle, successor)
-
-    def _publish(
-        self, bundle: str, record: ServiceUnitStateData | None, version: int | None = None
-    ) -> None:
-        number = record.versionId if record is not None else (version or 0)
-        if self.published.get(bundle) == number:
-            return  # written before; the channel has not said yet how it ended
-        self.published[bundle] = number
-        self.act(Publish(bundle, record))
 
 
-def children_of(bundle: str, record: ServiceUnitStateData) -> tuple[str, ...]:
-    """Full names of the children of a Splitting record, sorted; the record holds ranges."""
-    namespace = bundle.rpartition("/")[0]
-    return tuple(sorted(f"{namespace}/{key}" for key in record.splitServiceUnitToDestBroker or {}))
+def children_of(bundle: str, record: Record) -> tuple[str, ...]:
+    """Full names of the children of a Splitting record, in order; the record holds ranges.
+
+    None at all unless they cover the parent exactly, without gap or overlap: serving them
+    instead of it would leave hashes to nobody, or take those of another bundle.
+    """
+    namespace, lower, upper = split_name(bundle)
+    names = sorted(f"{namespace}/{key}" for key in record.splitServiceUnitToDestBroker or {})
+    edges = [split_name(name)[1:] for name in names]
+    is_whole = len(edges) > 1 and edges[0][0] == lower and edges[-1][1] == upper
+    if not is_whole or any(end != at for (_, end), (at, _) in pairwise(edges)):
+        return ()
+    return tuple(names)

@@ -26,11 +26,30 @@ def takeover_needed_ms(config: JobConfig) -> int:
     """The shortest safe take-over time: by then a silent broker has surely fenced itself.
 
     Lease (stretched by the worst drift of two clocks), one heartbeat that may have been on its
-    way, and two polls: one to notice, one to read the verdict back.
+    way, and two polls: one to notice, one to read the verdict back. By as much as a poll the
+    watchdog may be late after the machine was suspended; otherwise it wakes at the deadline.
     """
     agent = config.agent
-    stretched = agent.lease_ms * (1.0 + agent.clock_drift_max_ratio)
-    return math.ceil(stretched) + agent.heartbeat_interval_ms + 2 * agent.poll_interval_ms
+    return (
+        _stretched(config, agent.lease_ms)
+        + agent.heartbeat_interval_ms
+        + 2 * agent.poll_interval_ms
+    )
+
+
+def grace_needed_ms(config: JobConfig) -> int:
+    """The shortest safe grace: by then a broker that is not heard has read or fenced itself.
+
+    It reads, or stops, within unheard_poll_ms of its clock; one poll is left for the carrying
+    out.
+    """
+    agent = config.agent
+    return _stretched(config, agent.unheard_poll_ms) + agent.poll_interval_ms
+
+
+def _stretched(config: JobConfig, ms: int) -> int:
+    """A time of one clock as the slowest other one may measure it."""
+    return math.ceil(ms * (1.0 + config.agent.clock_drift_max_ratio))
 
 
 def _takeover(config: JobConfig) -> Iterator[str]:
@@ -87,11 +106,18 @@ def _ticks(config: JobConfig) -> Iterator[str]:
 
 def _agent(config: JobConfig) -> Iterator[str]:
     agent = config.agent
-    if agent.takeover_grace_ms < 2 * agent.poll_interval_ms:
+    if agent.unheard_poll_ms < 2 * agent.poll_interval_ms:
         yield (
-            f"[agent] takeover_grace_ms = {agent.takeover_grace_ms} must be at least twice "
-            f"poll_interval_ms = {agent.poll_interval_ms}, so that an old owner that can still "
-            "poll has stopped before the new one starts; raise it"
+            f"[agent] unheard_poll_ms = {agent.unheard_poll_ms} must be at least twice "
+            f"poll_interval_ms = {agent.poll_interval_ms}, or one late poll stops a broker whose "
+            "signs of life do not get through; raise it"
+        )
+    if agent.takeover_grace_ms < grace_needed_ms(config):
+        yield (
+            f"[agent] takeover_grace_ms = {agent.takeover_grace_ms} is too short: an old owner "
+            f"may still be serving. With unheard_poll_ms = {agent.unheard_poll_ms}, "
+            f"clock_drift_max_ratio = {agent.clock_drift_max_ratio} and poll_interval_ms = "
+            f"{agent.poll_interval_ms} it must be at least {grace_needed_ms(config)}; raise it"
         )
     for key in ("poll_interval_ms", "backoff_max_ms", "busy_wait_ms"):
         value = getattr(agent, key)
@@ -104,6 +130,18 @@ def _agent(config: JobConfig) -> Iterator[str]:
         yield (
             f"[agent] backoff_min_ms = {agent.backoff_min_ms} must not be above "
             f"backoff_max_ms = {agent.backoff_max_ms}; lower it"
+        )
+
+
+def _in_flight(config: JobConfig) -> Iterator[str]:
+    """An owner that reads nothing since before its order has fenced itself by then."""
+    timeout, needed = config.balance.actions.in_flight_timeout_ms, takeover_needed_ms(config)
+    if timeout < needed:
+        yield (
+            f"[balance.actions] in_flight_timeout_ms = {timeout} is too short: an owner that has "
+            f"not read its order may still be serving when it is repaired. With agent.lease_ms = "
+            f"{config.agent.lease_ms} it must be at least {needed}, as takeover_after_ms; raise "
+            "it, or lower agent.lease_ms"
         )
 
 
@@ -179,6 +217,7 @@ CHECKS: tuple[Check, ...] = (
     _report_age,
     _ticks,
     _agent,
+    _in_flight,
     _strategies,
     _windows,
     _lease,

@@ -47,6 +47,8 @@ EXACT: Mapping[str, Rule] = MappingProxyType(
         "agent.clock_drift_max_ratio": {"ge": 0.0, "le": 0.5},
         "agent.release_threads": {"ge": 1, "le": 64},
         "agent.topic_hashes_above": FROM_ZERO,
+        "agent.split_tries_max": {"ge": 1, "le": 100},
+        "agent.shutdown_wait_ms": FROM_ZERO,
         "metrics.host": TEXT,
         "lease.ttl_ms": {"ge": 1_000, "le": 600_000},
         "lease.wait_ms": FROM_ZERO,

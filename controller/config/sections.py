@@ -75,9 +75,13 @@ class AgentSection:
     report_interval_ms: int = _AGENT.report_interval_ms
     poll_interval_ms: int = _RUNTIME.poll_interval_ms
     lease_ms: int = _AGENT.lease_ms
+    unheard_poll_ms: int = _AGENT.unheard_poll_ms
     takeover_grace_ms: int = _AGENT.takeover_grace_ms
     clock_drift_max_ratio: float = 0.01  # two clocks never differ more in speed than this
     retry_ms: int = _AGENT.retry_ms
+    split_tries_max: int = _AGENT.split_tries_max
+    split_retry_ms: int = _AGENT.split_retry_ms
+    shutdown_wait_ms: int = _RUNTIME.shutdown_wait_ms
     busy_wait_ms: int = 2_000  # for the log's lock; well below the lease
     read_records_max: int = _RUNTIME.read_records_max
     release_threads: int = _RUNTIME.release_threads
@@ -152,8 +156,11 @@ class JobConfig:
             heartbeat_interval_ms=self.agent.heartbeat_interval_ms,
             report_interval_ms=self.agent.report_interval_ms,
             lease_ms=self.agent.lease_ms,
+            unheard_poll_ms=self.agent.unheard_poll_ms,
             takeover_grace_ms=self.agent.takeover_grace_ms,
             retry_ms=self.agent.retry_ms,
+            split_tries_max=self.agent.split_tries_max,
+            split_retry_ms=self.agent.split_retry_ms,
         )
 
     def runtime_settings(self, cluster: str) -> RuntimeSettings:
@@ -161,6 +168,7 @@ class JobConfig:
         return RuntimeSettings(
             channel_topic=self.channel_topic(cluster),
             reports_topic=self.topics.load_reports,
+            commands_topic=self.topics.commands,
             poll_interval_ms=self.agent.poll_interval_ms,
             read_records_max=self.agent.read_records_max,
             release_threads=self.agent.release_threads,
@@ -168,4 +176,5 @@ class JobConfig:
             backoff_max_ms=self.agent.backoff_max_ms,
             outbox_records_max=self.agent.outbox_records_max,
             topic_hashes_above=self.agent.topic_hashes_above,
+            shutdown_wait_ms=self.agent.shutdown_wait_ms,
         )

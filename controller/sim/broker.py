@@ -2,7 +2,8 @@
 
 Rules: what it serves is a set behind a lock, so that the agent's loop, its pool and its watchdog
 may call at once; every change of the set stands in the own log before (serve) or after (stop) it
-happens; closing a bundle takes time. Load comes from the workload alone. Run by `run_agent`.
+happens; closing a bundle takes time, and ends at once when the bundle is dropped or all is fenced.
+Load comes from the workload alone. Run by `run_agent`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 
 from controller.agent.own_log import OwnLog
 from controller.agent.port import BrokerError, BrokerLoad
+from controller.sim.boundaries import Boundaries, put_children
 from controller.sim.workload import BundleLoad, Workload
 from controller.wire.reports import BundleStats, ResourceUsage
 
@@ -47,7 +49,7 @@ class SimulatedBroker:
         capacity: size of this broker.
         own_log: where serving is recorded.
         elapsed_ms: time since the start of the workload.
-        sleep: seconds; a parameter so that tests need not wait.
+        boundaries: of all namespaces of the cluster.
     """
 
     def __init__(
@@ -56,16 +58,18 @@ class SimulatedBroker:
         capacity: Capacity,
         own_log: OwnLog,
         elapsed_ms: Callable[[], float],
-        sleep: Callable[[float], None] = time.sleep,
+        boundaries: Boundaries,
     ) -> None:
         self._workload = workload
         self._capacity = capacity
         self._log = own_log
         self._elapsed_ms = elapsed_ms
-        self._sleep = sleep
+        self._boundaries = boundaries
         self._served: set[str] = set()
         self._is_fenced = False
+        self._is_closed = False
         self._lock = threading.Lock()
+        self._stopped = threading.Condition(self._lock)  # something is not served any more
         own_log.write("start")
 
     @property
@@ -91,56 +95,80 @@ class SimulatedBroker:
         """See `Broker.acquire`."""
         with self._lock:
             self._refuse_if_fenced()
-            if bundle not in self._served:
-                self._log.write("serve", bundle)
-                self._served.add(bundle)
+            self._serve(bundle)
 
-    def release(self, bundle: str) -> None:
+    def release(self, bundle: str, destination: str | None) -> None:
         """See `Broker.release`; takes as long as closing the bundle's topics would."""
-        if bundle in self.served:
-            topics = int(self._workload.rates([bundle], self._elapsed_ms()).topics[0])
-            cost_ms = self._capacity.close_ms + topics * self._capacity.close_topic_ms
-            self._sleep(cost_ms / 1_000)
         with self._lock:
-            self._drop(bundle)
+            if bundle not in self._served:
+                return
+            end_s = time.monotonic() + self._close_s(bundle)
+            while bundle in self._served and (rest_s := end_s - time.monotonic()) > 0:
+                self._stopped.wait(rest_s)
+            self._stop(bundle)
+
+    def drop(self, bundle: str) -> None:
+        """See `Broker.drop`."""
+        with self._lock:
+            self._stop(bundle)
+
+    def redirect(self, bundle: str, owner: str | None) -> None:
+        """See `Broker.redirect`; clients of a simulated broker exist in its figures only."""
 
     def split(self, bundle: str, children: tuple[str, ...]) -> None:
-        """See `Broker.split`."""
+        """See `Broker.split`; the boundaries are changed without holding the lock."""
         with self._lock:
             self._refuse_if_fenced()
-            self._drop(bundle)
+            was_served = bundle in self._served
+        put_children(self._boundaries, bundle, children)
+        with self._lock:
+            self._refuse_if_fenced()
+            if not was_served or bundle not in self._served:
+                return  # dropped meanwhile: the children come one by one, as far as they are ours
+            self._stop(bundle)
             for child in children:
-                if child not in self._served:
-                    self._log.write("serve", child)
-                    self._served.add(child)
+                self._serve(child)
 
     def fence(self) -> None:
         """See `Broker.fence`."""
         with self._lock:
             self._is_fenced = True
-            self._served.clear()
-            self._log.write("fence")
+            self._stop_all("fence")
 
     def unfence(self) -> None:
         """See `Broker.unfence`."""
         with self._lock:
-            self._is_fenced = False
+            self._is_fenced = self._is_closed
 
     def close(self) -> None:
         """See `Broker.close`; the last line of the own log is `exit`."""
         with self._lock:
-            self._is_fenced = True
-            self._served.clear()
-            self._log.write("exit")
+            self._is_fenced = self._is_closed = True
+            self._stop_all("exit")
+
+    def _close_s(self, bundle: str) -> float:
+        topics = int(self._workload.rates([bundle], self._elapsed_ms()).topics[0])
+        return (self._capacity.close_ms + topics * self._capacity.close_topic_ms) / 1_000
+
+    def _serve(self, bundle: str) -> None:
+        if bundle not in self._served:
+            self._log.write("serve", bundle)
+            self._served.add(bundle)
+
+    def _stop(self, bundle: str) -> None:
+        if bundle in self._served:
+            self._served.discard(bundle)
+            self._log.write("stop", bundle)
+            self._stopped.notify_all()
+
+    def _stop_all(self, event: str) -> None:
+        self._served.clear()
+        self._log.write(event)
+        self._stopped.notify_all()
 
     def _refuse_if_fenced(self) -> None:
         if self._is_fenced:
             raise BrokerError("fenced: the lease has run out")
-
-    def _drop(self, bundle: str) -> None:
-        if bundle in self._served:
-            self._served.discard(bundle)
-            self._log.write("stop", bundle)
 
     def _sample(self, bundles: list[str], load: BundleLoad) -> BrokerLoad:
         capacity = self._capacity

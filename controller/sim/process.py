@@ -1,8 +1,10 @@
 """One simulated broker as a process of its own: agent runtime, simulated broker, own log.
 
 `python -m controller.sim.process SPEC.json` runs what a `ProcessSpec` says until SIGTERM or
-Ctrl-C; `bundlectl agent --simulated` and the demo come through here. Exit status 0 after a
-clean stop, 1 when the log cannot be opened.
+Ctrl-C, on which the agent leaves: it waits until its bundles are taken, as long as
+`runtime.shutdown_wait_ms` allows; a second signal ends the waiting, a third the process.
+`bundlectl agent --simulated` and the demo come through here. Exit status 0 after a clean stop,
+1 when the log cannot be opened.
 """
 
 from __future__ import annotations
@@ -22,10 +24,14 @@ from controller.agent.own_log import OwnLog, clock_offset_ms, steady_clock, wall
 from controller.agent.runtime import AgentRuntime, RuntimeSettings
 from controller.agent.state import AgentSettings
 from controller.config.sections import JobConfig
+from controller.sim.boundaries import Boundaries, FileBoundaries, create_namespaces
 from controller.sim.broker import Capacity, SimulatedBroker
 from controller.sim.workload import Workload, WorkloadSpec
 from controller.transport.embedded import EmbeddedLog
 from controller.transport.errors import TransportError
+
+CREATE_WAIT_S = 10.0
+"""All brokers of a cluster may start at once, and each creates the namespaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,7 @@ class ProcessSpec:
     cluster: str
     broker: str
     own_log: str
+    boundaries: str | None = None  # file of the cluster's boundaries; None = beside the log
     start_file: str | None = None  # holds the start of the workload's time, once it has begun
     clock_offset_ms: float | None = None  # of the own log; None = measured by the process
     durability: str = "process"
@@ -72,8 +79,10 @@ class WorkloadTime:
             return None
 
 
-def run_simulated(spec: ProcessSpec, stop: threading.Event) -> int:
-    """Serves as `spec` says until `stop` is set; the exit status."""
+def run_simulated(
+    spec: ProcessSpec, stop: threading.Event, hurry: threading.Event | None = None
+) -> int:
+    """Serves as `spec` says until `stop` is set, then leaves; the exit status."""
     try:
         transport = EmbeddedLog(
             spec.log_path, durability=spec.durability, busy_wait_ms=spec.busy_wait_ms
@@ -86,14 +95,25 @@ def run_simulated(spec: ProcessSpec, stop: threading.Event) -> int:
     own_log = OwnLog(Path(spec.own_log), spec.broker, clock)
     start_file = None if spec.start_file is None else Path(spec.start_file)
     time = WorkloadTime(start_file, clock)
-    broker = SimulatedBroker(Workload(spec.workload), spec.capacity, own_log, time.elapsed_ms)
+    workload = Workload(spec.workload)
+    broker = SimulatedBroker(
+        workload, spec.capacity, own_log, time.elapsed_ms, _boundaries(spec, workload)
+    )
     runtime = AgentRuntime(spec.cluster, spec.broker, broker, transport, spec.agent, spec.runtime)
     try:
-        runtime.run(stop)
+        runtime.run(stop, hurry)
     finally:
         transport.close()
         own_log.close()
     return 0
+
+
+def _boundaries(spec: ProcessSpec, workload: Workload) -> Boundaries:
+    """The cluster's boundaries, with the workload's namespaces in them."""
+    path = f"{spec.log_path}.boundaries" if spec.boundaries is None else spec.boundaries
+    boundaries = FileBoundaries(Path(path), CREATE_WAIT_S)
+    create_namespaces(boundaries, workload.bundle_names())
+    return FileBoundaries(Path(path))
 
 
 def run_agent(config: JobConfig, cluster: str, broker: str, own_log: Path | None = None) -> int:
@@ -117,11 +137,18 @@ def run_agent(config: JobConfig, cluster: str, broker: str, own_log: Path | None
 
 
 def run_until_signal(spec: ProcessSpec) -> int:
-    """`run_simulated` until SIGTERM or Ctrl-C."""
-    stop = threading.Event()
+    """`run_simulated`, ended by signals: see the module text."""
+    stop, hurry = threading.Event(), threading.Event()
+
+    def asked_to_stop(number: int, _frame: object) -> None:
+        if stop.is_set():
+            hurry.set()
+            signal.signal(number, signal.SIG_DFL)
+        stop.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: stop.set())
-    return run_simulated(spec, stop)
+        signal.signal(number, asked_to_stop)
+    return run_simulated(spec, stop, hurry)
 
 
 def read_spec(path: Path) -> ProcessSpec:

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from controller.agent.core import handle
-from controller.agent.events import Acquired, Action, ChannelRecord, Event, Polled, Released
+from controller.agent.events import (
+    Acquired,
+    Action,
+    ChannelRecord,
+    Event,
+    Heard,
+    Polled,
+    Released,
+    SendHeartbeat,
+    SendReport,
+)
 from controller.agent.state import AgentSettings, AgentState, new_state
 from controller.wire.channel import ServiceUnitState, ServiceUnitStateData, encode_channel
 
@@ -41,17 +51,30 @@ def data(
 
 
 class Driven:
-    """One agent with its time; `read` feeds channel records as one poll that reached the end."""
+    """One agent with its time; `read` feeds channel records as one poll that reached the end.
 
-    def __init__(self, broker: str = ME, settings: AgentSettings = SETTINGS) -> None:
+    It has read an empty channel and was heard, unless it is not `started`. Its signs of life get
+    through at once while `is_heard`.
+    """
+
+    def __init__(
+        self, broker: str = ME, settings: AgentSettings = SETTINGS, started: bool = True
+    ) -> None:
+        self.is_heard = True
         self.settings = settings
         self.state: AgentState = new_state("c", broker)
         self.now_ms = 1_000
         self.offset = 0
+        for _ in range(2 if started else 0):
+            self.read()
+            self.now_ms += 1
 
     def feed(self, event: Event) -> list[Action]:
         self.state, actions = handle(self.state, event, self.now_ms, self.settings)
-        return list(actions)
+        found = list(actions)
+        if self.is_heard and any(isinstance(a, SendReport | SendHeartbeat) for a in found):
+            found += self.feed(Heard(self.now_ms))
+        return found
 
     def read(
         self,
@@ -67,7 +90,7 @@ class Driven:
             self.offset += 1
         started = self.now_ms if started_ms is None else started_ms
         actions = self.feed(Polled(tuple(rows), started, at_end))
-        return [a for a in actions if type(a).__name__ not in ("SendReport", "SendHeartbeat")]
+        return [a for a in actions if not isinstance(a, SendReport | SendHeartbeat)]
 
     def serve(self, bundle: str = PARENT, version: int = 2) -> None:
         """Makes the agent serve the bundle, by an assignment and its read-back."""

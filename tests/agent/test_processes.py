@@ -29,12 +29,22 @@ from controller.wire.reports import Report, decode_report
 from tests.agent.builders import data
 
 CHANNEL, REPORTS, DECISIONS = "bundle-state-c", "load-reports", "decision-log"
+COMMANDS = "controller-commands"
 BROKERS = ("b1", "b2", "b3")
 AGENT = AgentSettings(
-    heartbeat_interval_ms=100, report_interval_ms=200, lease_ms=2_000, takeover_grace_ms=200
+    heartbeat_interval_ms=100,
+    report_interval_ms=200,
+    lease_ms=2_000,
+    unheard_poll_ms=300,
+    takeover_grace_ms=400,
 )
 RUNTIME = RuntimeSettings(
-    channel_topic=CHANNEL, reports_topic=REPORTS, poll_interval_ms=20, topic_hashes_above=5
+    channel_topic=CHANNEL,
+    reports_topic=REPORTS,
+    commands_topic=COMMANDS,
+    poll_interval_ms=20,
+    topic_hashes_above=5,
+    shutdown_wait_ms=0,
 )
 BUNDLES = Workload(WorkloadSpec()).bundle_names()[:6]
 
@@ -48,6 +58,7 @@ class Cluster:
         self.log.create_topic(CHANNEL, 1)
         self.log.create_topic(REPORTS, 4)
         self.log.create_topic(DECISIONS, 1)
+        self.log.create_topic(COMMANDS, 1)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.observer = Observer(
             self.log, home / "own", CHANNEL, DECISIONS, ObserverSettings(settle_ms=100.0)
@@ -131,11 +142,11 @@ def test_transfer_unload_and_split_are_carried_out_without_double_service(
     )
     cluster.until(
         lambda: (
-            split not in cluster.observer.channel.table
+            cluster.observer.channel.table[split].state == ServiceUnitState.Deleted
             and cluster.owner_is(f"{namespace}/{low}", "b3")
             and cluster.owner_is(f"{namespace}/{high}", "b3")
         ),
-        "the children are served and the parent is tombstoned",
+        "the children are served and the parent is deleted",
     )
     cluster.write(unloaded, data("Assigning", cluster.version(unloaded) + 1, "b1"))
     cluster.until(lambda: cluster.owner_is(unloaded, "b1"), "it is assigned again")

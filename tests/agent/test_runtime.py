@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.agent.port import BrokerError, BrokerLoad
+from controller.agent.port import BoundariesChangedError, BrokerError, BrokerLoad
 from controller.agent.runtime import AgentRuntime, RuntimeSettings
 from controller.agent.state import AgentSettings
 from controller.agent.watchdog import LeaseWatchdog
@@ -17,7 +17,7 @@ from controller.transport.errors import BusyError
 from controller.transport.port import LogRecord, OutRecord
 from controller.wire.channel import ServiceUnitState, decode_channel, encode_channel
 from controller.wire.limits import WireLimits
-from controller.wire.reports import BundleStats, ResourceUsage, decode_report
+from controller.wire.reports import BundleStats, Report, ResourceUsage, decode_report
 from tests.agent.builders import LOW, PARENT, data
 
 AGENT = AgentSettings(
@@ -26,6 +26,7 @@ AGENT = AgentSettings(
 SETTINGS = RuntimeSettings(
     channel_topic="channel",
     reports_topic="reports",
+    commands_topic="commands",
     poll_interval_ms=10,
     backoff_min_ms=100,
     backoff_max_ms=400,
@@ -59,6 +60,7 @@ class ListBroker:
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.load_fails = False
+        self.failing: dict[str, int] = {}  # how often a method is going to fail
         self.may_close = threading.Event()
         self.may_close.set()
         self.fenced = threading.Event()
@@ -81,23 +83,41 @@ class ListBroker:
     def acquire(self, bundle: str) -> None:
         self.calls.append(f"acquire {bundle}")
 
-    def release(self, bundle: str) -> None:
+    def release(self, bundle: str, destination: str | None) -> None:
         self.may_close.wait(timeout=10)
         self.calls.append(f"release {bundle}")
 
+    def drop(self, bundle: str) -> None:
+        self.calls.append(f"drop {bundle}")
+        self.fail("drop")
+
+    def redirect(self, bundle: str, owner: str | None) -> None:
+        self.calls.append(f"redirect {bundle} {owner}")
+        self.fail("redirect")
+
+    def fail(self, what: str) -> None:
+        if self.failing.get(what, 0) > 0:
+            self.failing[what] -= 1
+            raise BrokerError(f"{what} fails")
+
     def split(self, bundle: str, children: tuple[str, ...]) -> None:
         self.calls.append(f"split {bundle}")
+        if self.failing.pop("split", 0):
+            raise BoundariesChangedError("somebody else was quicker")
 
     def fence(self) -> None:
         self.calls.append("fence")
+        self.fail("fence")
         self.fenced.set()
 
     def unfence(self) -> None:
         self.calls.append("unfence")
+        self.fail("unfence")
 
     def close(self) -> None:
         self.while_closing()
         self.calls.append("close")
+        self.fail("close")
 
 
 class Bench:
@@ -108,6 +128,7 @@ class Bench:
         self.log = ShakyLog(path)
         self.log.create_topic("channel", channel_partitions)
         self.log.create_topic("reports", 2)
+        self.log.create_topic("commands", 1)
         self.broker = ListBroker()
         self.runtime = AgentRuntime(
             "c",
@@ -134,9 +155,12 @@ class Bench:
         unit = decode_channel(rows[-1].value) if rows else None
         return None if unit is None else (unit.state, unit.versionId)
 
-    def reports(self) -> list[str]:
+    def signs(self) -> list[Report]:
         rows = [r for p in range(2) for r in self.log.read("reports", p, 0, 1_000)]
-        return [decode_report(r.value, "b1", "c", WireLimits()).kind for r in rows]
+        return [decode_report(r.value, "b1", "c", WireLimits()) for r in rows]
+
+    def reports(self) -> list[str]:
+        return [sign.kind for sign in self.signs()]
 
 
 @pytest.fixture
@@ -171,7 +195,8 @@ def test_a_slow_close_does_not_stop_the_loop(bench: Bench) -> None:
     assert bench.runtime.counts.polls >= polls + 20
     assert bench.last() == (ServiceUnitState.Releasing, 2)
     bench.broker.may_close.set()
-    bench.runtime._pool.shutdown(wait=True)
+    assert bench.runtime._threads is not None
+    bench.runtime._threads.shutdown(wait=True)
     bench.turns(2)
     assert bench.last() == (ServiceUnitState.Assigning, 3)
 
@@ -253,8 +278,8 @@ def test_stop_ends_serving_before_the_loop_returns(bench: Bench) -> None:
 
 def test_the_watchdog_fences_once_when_the_deadline_passes() -> None:
     now, fenced = [0], []
-    watchdog = LeaseWatchdog(lambda: fenced.append(now[0]), lambda: now[0], lease_ms=100)
-    watchdog.watch(0)
+    watchdog = LeaseWatchdog(lambda: fenced.append(now[0]), lambda: now[0])
+    watchdog.watch(100)
     now[0] = 100
     assert not watchdog.check()
     now[0] = 101
@@ -269,8 +294,8 @@ def test_the_watchdog_fences_once_when_the_deadline_passes() -> None:
 def test_the_core_hears_of_a_fence_by_the_watchdog(bench: Bench) -> None:
     bench.write(LOW, "Owned", 1, "b1")
     bench.turns(3)
-    bench.runtime._watchdog.watch(bench.now_ms - AGENT.lease_ms - 1)
-    assert bench.runtime._watchdog.check()
+    bench.runtime._watchdog.watch(bench.now_ms - 1)
+    assert bench.runtime.check_lease()
     bench.turns(2)
     assert bench.broker.calls[1:] == ["fence", "fence", "unfence", f"acquire {LOW}"]
 

@@ -134,7 +134,13 @@ def test_values_out_of_range_are_errors(key: str, value: object) -> None:
         ({"balance.liveness.report_ttl_ms": 3_000}, ["report_ttl_ms = 3000", "2000"]),
         ({"balance.rounds.interval_ms": 7_000}, ["interval_ms = 7000", "multiple"]),
         ({"balance.rounds.settle_ms": 5_000}, ["settle_ms = 5000", "upkeep_interval_ms"]),
-        ({"agent.takeover_grace_ms": 150}, ["takeover_grace_ms = 150", "poll_interval_ms = 100"]),
+        ({"agent.takeover_grace_ms": 352}, ["takeover_grace_ms = 352", "at least 353"]),
+        ({"agent.unheard_poll_ms": 500}, ["unheard_poll_ms = 500", "at least 605", "raise it"]),
+        ({"agent.unheard_poll_ms": 199}, ["unheard_poll_ms = 199", "poll_interval_ms = 100"]),
+        (
+            {"balance.actions.in_flight_timeout_ms": 11_299},
+            ["in_flight_timeout_ms = 11299", "at least 11300", "lower agent.lease_ms"],
+        ),
         ({"agent.busy_wait_ms": 9_000}, ["busy_wait_ms = 9000", "lease_ms"]),
         ({"agent.backoff_min_ms": 3_000}, ["backoff_min_ms = 3000", "backoff_max_ms"]),
         ({"balance.avg.low_threshold_points": 40.0}, ["low_threshold_points = 40", "less than"]),
@@ -156,6 +162,34 @@ def test_relations_name_keys_values_and_remedy(
 ) -> None:
     text = _problems(**overrides)
     assert all(word in text for word in words), text
+
+
+@pytest.mark.parametrize(
+    ("key", "lowest", "others"),
+    [
+        ("agent.takeover_grace_ms", 353, {}),
+        ("agent.takeover_grace_ms", 375, {"agent.clock_drift_max_ratio": 0.1}),
+        ("agent.unheard_poll_ms", 200, {}),
+        ("balance.liveness.takeover_after_ms", 12_300, {"agent.heartbeat_interval_ms": 2_000}),
+        ("balance.actions.in_flight_timeout_ms", 11_300, {}),
+        ("agent.split_tries_max", 1, {}),
+        ("agent.shutdown_wait_ms", 0, {}),
+    ],
+)
+def test_the_limits_of_the_protocol_hold_exactly(
+    key: str, lowest: int, others: dict[str, object]
+) -> None:
+    late = {"balance.liveness.late_after_ms": 4_000}
+    load_config(None, {**late, **others, key: lowest})
+    assert key.rpartition(".")[2] in _problems(**{**late, **others, key: lowest - 1})
+
+
+def test_settings_of_the_agent_come_from_the_file(tmp_path: Path) -> None:
+    text = "unheard_poll_ms = 220\nsplit_tries_max = 3\nsplit_retry_ms = 9\nshutdown_wait_ms = 5\n"
+    config = load_config(_file(tmp_path, f"[agent]\n{text}[topics]\ncommands = 'orders'\n"))
+    agent, runtime = config.agent_settings(), config.runtime_settings("local")
+    assert (agent.unheard_poll_ms, agent.split_tries_max, agent.split_retry_ms) == (220, 3, 9)
+    assert (runtime.shutdown_wait_ms, runtime.commands_topic) == (5, "orders")
 
 
 def test_all_problems_are_told_together() -> None:
