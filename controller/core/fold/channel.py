@@ -32,15 +32,16 @@ def fold_channel(work: Work, record: RawRecord) -> None:
     if record.key is None:
         raise WireError("missing_field", "key", "a channel record needs the bundle as its key")
     slot = work.state.bundles.slots.get(record.key)
-    if slot is None:
-        _check_name(record.key)
     try:
         new = decode_channel(record.value, work.settings.limits)
     except WireError:
+        if slot is None:
+            _check_name(record.key)
         _taint(work, record.key, record.ingest_ms)
         raise
     if slot is None:
         if new is None:
+            _check_name(record.key)
             return
         slot = work.bundle(record.key)
     loses = keep_old(channel_record(work, slot), new)
@@ -54,6 +55,7 @@ def fold_channel(work: Work, record: RawRecord) -> None:
 
 
 def _check_name(key: str) -> None:
+    """Blames the key first where both are bad; for good records `Work.bundle` checks it."""
     try:
         split_name(key)
     except BundleNameError as error:
