@@ -220,9 +220,9 @@ class World:
 
     def _obey(self, bundle: str, record: ServiceUnitStateData) -> None:
         actor = record.dstBroker if record.state in (S.Assigning, S.Owned) else record.sourceBroker
-        if record.state is S.Owned:
+        if record.state is S.Owned and record.dstBroker:
             self.owners[bundle] = record.dstBroker
-        if record.state in (S.Releasing, S.Assigning, S.Free):
+        elif record.state is S.Owned or record.state in (S.Releasing, S.Assigning, S.Free):
             self.owners.pop(bundle, None)
         if actor in self.silent:
             return
@@ -286,7 +286,7 @@ class World:
         return loads
 
 
-def owned(broker: str, version: int, ms: int, **more: object) -> ServiceUnitStateData:
+def owned(broker: str | None, version: int, ms: int, **more: object) -> ServiceUnitStateData:
     return ServiceUnitStateData(
         state=S.Owned, dstBroker=broker, timestamp=ms, versionId=version, **more
     )

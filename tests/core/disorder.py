@@ -99,6 +99,15 @@ def _free(w: World, rng: random.Random) -> None:
         w.channel(bundle, replace_state(old, S.Free, w.now_ms))
 
 
+def _nobody(w: World, rng: random.Random) -> None:
+    """An Owned record that names no owner."""
+    bundle = _bundle(w, rng)
+    old = w.table[bundle]
+    version = 1 if old is None else old.versionId + 1
+    nobody = owned(None, version, w.now_ms, sourceBroker=_broker(w, rng), force=True)
+    w.channel(bundle, nobody)
+
+
 EVENTS: dict[str, Callable[[World, random.Random], object]] = {
     "ask": lambda w, r: w.ask([_bundle(w, r), f"t/m{r.randrange(9)}/0x00000000_0xffffffff"]),
     "come back": _come_back,
@@ -110,6 +119,7 @@ EVENTS: dict[str, Callable[[World, random.Random], object]] = {
     "jitter": lambda w, r: w.jittery.add(_broker(w, r)),
     "junk": lambda w, r: w.append(w.settings.channel_topic, _bundle(w, r), b'{"state":7}'),
     "leave": _leave,
+    "nobody": _nobody,
     "nothing": lambda w, r: None,
     "old record": _old_record,
     "pause": lambda w, r: w.command(Pause(untilMs=w.now_ms + 2_500, who="bob")),

@@ -351,6 +351,16 @@ def test_a_split_that_died_half_way_ends_with_children_and_no_parent() -> None:
     assert parent not in w.owners
 
 
+def test_an_owned_record_that_names_no_owner_gets_one() -> None:
+    w = ready(brokers=3, bundles=6)
+    bundle = min(of_broker(w, "b0"))
+    w.channel(bundle, record(S.Owned, 20, w, sourceBroker="b0", force=True))
+    w.run(1_000)
+
+    assert w.owners[bundle] in w.brokers
+    assert of_kind(w, "override")[0]["detail"] == "names no owner"
+
+
 def test_a_split_without_children_is_given_back_whole() -> None:
     w = ready(brokers=3, bundles=6)
     bundle = min(of_broker(w, "b0"))

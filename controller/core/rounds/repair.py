@@ -1,10 +1,11 @@
 """Repairs ownership in a round: orphans of brokers that are gone, and records that are stuck.
 
 Orphan = the broker that should act on the record gave no sign of life for `takeover_after_ms`
-(longer than its lease, so it has stopped serving), or said that it is gone. A broker that speaks
-again before its turn came keeps what is left: an agent speaks only while it may serve. Stuck =
-in flight for longer than `in_flight_timeout_ms`. Both get a forced record (pulsar.md §6.8). In
-safe mode nothing is repaired: then the pipeline is suspected, not the brokers.
+(longer than its lease, so it has stopped serving), or said that it is gone; or the record is
+Owned and names nobody. A broker that speaks again before its turn came keeps what is left: an
+agent speaks only while it may serve. Stuck = in flight for longer than `in_flight_timeout_ms`.
+Both get a forced record (pulsar.md §6.8). In safe mode nothing is repaired: then the pipeline is
+suspected, not the brokers.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def find_orphans(work: Work, now_ms: int, alive: Liveness) -> Ints:
     gone = np.append(alive.is_gone, False)  # the last entry stands for "no broker"
     gone_destination, gone_source = gone[bundles["destination"]], gone[bundles["source"]]
     orphan = (
-        ((state == OWNED) & gone_destination)
+        ((state == OWNED) & (gone_destination | (bundles["destination"] < 0)))
         | ((state == ASSIGNING) & gone_destination)
         | ((state == RELEASING) & (gone_source | gone_destination))
         | ((state == SPLITTING) & gone_source)
@@ -71,6 +72,8 @@ def _override(
     name, state = bundles.names[slot], int(bundles["state"][slot])
     destination, source = int(bundles["destination"][slot]), int(bundles["source"][slot])
     last = source if state in (RELEASING, SPLITTING) else destination
+    actors = (source, destination) if state == RELEASING else (last,)
+    dead = next((broker for broker in actors if broker >= 0 and not alive.is_live[broker]), -1)
     keeper = _keeper(state, destination, source, alive)
     if keeper >= 0:
         chosen, load = brokers.names[keeper], 0.0
@@ -80,14 +83,13 @@ def _override(
             tally.add(choice.verdict or Verdict(name, Reason.NO_BROKERS))
             return None
         chosen, load = desk.view.broker_names[choice.broker], choice.load
-    is_orphan = last >= 0 and not alive.is_live[last]
     wish = Wish(
         "override",
         name,
         brokers.names[last] if last >= 0 else None,
         chosen,
-        "orphan" if is_orphan else "stuck",
-        _orphaned_by(work, last, now_ms) if is_orphan else "in flight too long",
+        "orphan" if dead >= 0 or state == OWNED else "stuck",
+        _why(work, state, dead, now_ms),
         load=(0.0, load),
     )
     children = work.state.memory.children.get(name)
@@ -96,12 +98,14 @@ def _override(
     return write_override(work, wish, now_ms, ServiceUnitState.Owned, None)
 
 
-def _orphaned_by(work: Work, broker: int, now_ms: int) -> str:
+def _why(work: Work, state: int, dead: int, now_ms: int) -> str:
     brokers = work.state.brokers
-    if int(brokers["status"][broker]) == GONE:
-        return f"{brokers.names[broker]} has stopped"
-    silent_s = (now_ms - int(brokers["last_seen_ms"][broker])) / 1000
-    return f"{brokers.names[broker]} silent for {silent_s:.1f} s"
+    if dead < 0:
+        return "names no owner" if state == OWNED else "in flight too long"
+    if int(brokers["status"][dead]) == GONE:
+        return f"{brokers.names[dead]} has stopped"
+    silent_s = (now_ms - int(brokers["last_seen_ms"][dead])) / 1000
+    return f"{brokers.names[dead]} silent for {silent_s:.1f} s"
 
 
 def _keeper(state: int, destination: int, source: int, alive: Liveness) -> int:
