@@ -104,8 +104,10 @@ def _polled(turn: Turn, event: Polled) -> None:
 
 def _read_to_end(turn: Turn, started_ms: int) -> None:
     turn.read_ms = max(started_ms, turn.read_ms or started_ms)
-    if turn.heard_wait is not None and turn.heard_wait[1] <= started_ms:
-        turn.heard_ms, turn.heard_wait = turn.heard_wait[0], None
+    if turn.heard_wait is not None:
+        last_ms, first_ms = turn.heard_wait
+        if started_ms >= first_ms + turn.settings.heard_settle_ms:
+            turn.heard_ms, turn.heard_wait = last_ms, None
     if turn.is_past_deadline():
         turn.fence()  # this read took too long itself: what it says may be old already
     if turn.is_read_leg_over():
@@ -123,6 +125,8 @@ def _heard(turn: Turn, event: Heard) -> None:
         turn.heard_ms = max(turn.heard_ms, event.started_ms)
     elif turn.heard_wait is None or now_ms > turn.heard_wait[0] + lease_ms:
         turn.heard_wait = (event.started_ms, now_ms)
+    else:
+        turn.heard_wait = (max(turn.heard_wait[0], event.started_ms), turn.heard_wait[1])
     turn.resume()
     reconcile(turn)
 

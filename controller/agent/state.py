@@ -29,6 +29,7 @@ class AgentSettings:
     report_interval_ms: int = 2_000  # full load report
     lease_ms: int = 10_000  # without reading the channel to its end for longer: stop serving
     unheard_poll_ms: int = 250  # the same, while signs of life do not get through: 2.5 polls
+    heard_settle_ms: int = 35_000  # being heard again counts after so long: see `heard_wait`
     takeover_grace_ms: int = 500  # an unheard old owner has read within unheard_poll_ms
     retry_ms: int = 1_000  # pause before a failed acquire, release or split is tried again
     split_tries_max: int = 7  # while others change the boundaries too; then the controller's turn
@@ -95,8 +96,9 @@ class AgentState:
     read_ms: int | None = None  # start of the last poll that reached the channel's end
     heard_ms: int | None = None  # start of the last append of a sign of life that counts
     heard_wait: tuple[int, int] | None = None
-    """A sign of life after a silence, (started, acknowledged): bundles may have been given away
-    before it, so it counts only once a read begun after it has shown what happened."""
+    """Signs of life after a silence: (start of the last, acknowledgement of the first). Bundles
+    may have been given away before the first, by records that are still on their way; so they
+    count only once a read begun `heard_settle_ms` after it has shown what happened."""
     is_caught_up: bool = False  # the channel was read to its end since the start or the fence
     is_fenced: bool = False
     status: BrokerStatus = "up"

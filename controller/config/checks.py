@@ -47,6 +47,16 @@ def grace_needed_ms(config: JobConfig) -> int:
     return _stretched(config, agent.unheard_poll_ms) + agent.poll_interval_ms
 
 
+def settle_needed_ms(config: JobConfig) -> int:
+    """The shortest safe time from being heard again to trusting it.
+
+    A take-over may have been decided just before. The sink refuses it once it is older than
+    decision_ttl_ms; the append itself may still wait for the log's lock.
+    """
+    ttl_ms = config.balance.actions.decision_ttl_ms
+    return _stretched(config, ttl_ms + config.transport.busy_wait_ms)
+
+
 def _stretched(config: JobConfig, ms: int) -> int:
     """A time of one clock as the slowest other one may measure it."""
     return math.ceil(ms * (1.0 + config.agent.clock_drift_max_ratio))
@@ -118,6 +128,15 @@ def _agent(config: JobConfig) -> Iterator[str]:
             f"may still be serving. With unheard_poll_ms = {agent.unheard_poll_ms}, "
             f"clock_drift_max_ratio = {agent.clock_drift_max_ratio} and poll_interval_ms = "
             f"{agent.poll_interval_ms} it must be at least {grace_needed_ms(config)}; raise it"
+        )
+    settle_ms = settle_needed_ms(config)
+    if agent.heard_settle_ms < settle_ms:
+        yield (
+            f"[agent] heard_settle_ms = {agent.heard_settle_ms} is too short: a take-over that was "
+            "decided before may still be under way. With balance.actions.decision_ttl_ms = "
+            f"{config.balance.actions.decision_ttl_ms}, transport.busy_wait_ms = "
+            f"{config.transport.busy_wait_ms} and clock_drift_max_ratio = "
+            f"{agent.clock_drift_max_ratio} it must be at least {settle_ms}; raise it"
         )
     for key in ("poll_interval_ms", "backoff_max_ms", "busy_wait_ms"):
         value = getattr(agent, key)

@@ -76,6 +76,7 @@ class AgentSection:
     poll_interval_ms: int = _RUNTIME.poll_interval_ms
     lease_ms: int = _AGENT.lease_ms
     unheard_poll_ms: int = _AGENT.unheard_poll_ms
+    heard_settle_ms: int = _AGENT.heard_settle_ms
     takeover_grace_ms: int = _AGENT.takeover_grace_ms
     clock_drift_max_ratio: float = 0.01  # two clocks never differ more in speed than this
     retry_ms: int = _AGENT.retry_ms
@@ -93,7 +94,7 @@ class AgentSection:
 
 @dataclass(frozen=True, slots=True)
 class MetricsSection:
-    """[metrics]: the web server with /metrics, /health and /ready."""
+    """[metrics]: the web server with /metrics, /health, /ready and /status."""
 
     host: str = "127.0.0.1"
     port: int = 8080  # 0 = any free one
@@ -157,6 +158,7 @@ class JobConfig:
             report_interval_ms=self.agent.report_interval_ms,
             lease_ms=self.agent.lease_ms,
             unheard_poll_ms=self.agent.unheard_poll_ms,
+            heard_settle_ms=self.agent.heard_settle_ms,
             takeover_grace_ms=self.agent.takeover_grace_ms,
             retry_ms=self.agent.retry_ms,
             split_tries_max=self.agent.split_tries_max,

@@ -25,6 +25,7 @@ SETTINGS = AgentSettings(
     heartbeat_interval_ms=1_000,
     report_interval_ms=2_000,
     lease_ms=10_000,
+    heard_settle_ms=200,
     takeover_grace_ms=500,
     retry_ms=1_000,
 )
@@ -65,9 +66,9 @@ class Driven:
         self.state: AgentState = new_state("c", broker)
         self.now_ms = 1_000
         self.offset = 0
-        for _ in range(2 if started else 0):
+        while started and self.state.heard_ms is None:
+            self.now_ms += 100
             self.read()
-            self.now_ms += 1
 
     def feed(self, event: Event) -> list[Action]:
         self.state, actions = handle(self.state, event, self.now_ms, self.settings)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from controller.agent.events import (
@@ -31,6 +33,7 @@ from controller.agent.state import (
 from tests.agent.builders import HIGH, LOW, ME, OTHER, PARENT, SETTINGS, Driven, data
 
 TIMES = AgentSettings(lease_ms=10_000, unheard_poll_ms=250)
+SLOW = replace(SETTINGS, heard_settle_ms=5_000)  # to trust in being heard
 
 
 @pytest.mark.parametrize(
@@ -75,9 +78,9 @@ def test_an_agent_that_closes_for_long_serves_only_while_it_polls_quickly() -> N
     assert (deadline_ms(agent.state, SETTINGS) or 0) > started_ms + 5_000
 
 
-def _unheard(ms: int = 0) -> Driven:
+def _unheard(ms: int = 0, settings: AgentSettings = SETTINGS) -> Driven:
     """An agent that serves PARENT, polls every 100 ms, and is not heard for `ms`."""
-    agent = Driven()
+    agent = Driven(settings=settings)
     agent.serve()
     agent.is_heard = False
     for _ in range(ms // 100):
@@ -169,28 +172,48 @@ def test_slow_polls_without_being_heard_fence_and_signs_of_life_go_on() -> None:
     assert Unfence() not in said
 
 
-def test_a_sign_of_life_after_a_silence_counts_only_with_a_read_begun_after_it() -> None:
-    """The bundles may have been given away just before it got through."""
-    agent = _unheard(ms=12_000)
+def test_signs_of_life_after_a_silence_count_when_they_have_settled() -> None:
+    """The bundles may have been given away before, by a record that is still on its way."""
+    agent = _unheard(ms=12_000, settings=SLOW)
     agent.now_ms += 200
     agent.feed(Heard(agent.now_ms - 50))
-    acknowledged_ms = agent.now_ms
-    assert deadline_ms(agent.state, SETTINGS) == acknowledged_ms - 200 + 250
-    agent.now_ms += 30
-    agent.read(started_ms=acknowledged_ms - 1)
-    assert deadline_ms(agent.state, SETTINGS) == acknowledged_ms - 1 + 250
-    agent.read(started_ms=acknowledged_ms)
-    assert deadline_ms(agent.state, SETTINGS) == acknowledged_ms - 50 + 10_000
+    first_ms = agent.now_ms
+    settled_ms = first_ms + SLOW.heard_settle_ms
+    for _ in range(49):
+        agent.now_ms += 100
+        agent.read()
+    agent.feed(Heard(agent.now_ms - 50))
+    assert agent.now_ms == settled_ms - 100
+    agent.read(started_ms=settled_ms - 1)
+    assert deadline_ms(agent.state, SETTINGS) == settled_ms - 1 + 250
+    agent.read(started_ms=settled_ms)
+    assert deadline_ms(agent.state, SETTINGS) == settled_ms - 150 + 10_000
 
 
-def test_a_fence_ends_when_the_agent_is_heard_and_has_read_since() -> None:
+def test_a_gap_between_signs_of_life_begins_the_settling_anew() -> None:
+    agent = _unheard(ms=12_000, settings=SLOW)
+    agent.feed(Heard(agent.now_ms))
+    for _ in range(101):
+        agent.now_ms += 100
+        agent.read()
+    agent.feed(Heard(agent.now_ms))
+    again_ms = agent.now_ms
+    agent.read()
+    assert deadline_ms(agent.state, SETTINGS) == again_ms + 250
+    for _ in range(50):
+        agent.now_ms += 100
+        agent.read()
+    assert deadline_ms(agent.state, SETTINGS) == again_ms + 10_000
+
+
+def test_a_fence_of_an_unheard_agent_ends_with_a_quick_read() -> None:
     agent = _unheard(ms=12_000)
     started_ms = agent.now_ms
     agent.now_ms += 400
     agent.feed(Timer())
-    agent.read(started_ms=started_ms)
-    assert agent.feed(Heard(agent.now_ms - 10)) == []
-    started_ms, agent.now_ms = agent.now_ms, agent.now_ms + 400
+    assert agent.read(started_ms=started_ms) == []
+    assert agent.state.is_fenced
+    started_ms, agent.now_ms = agent.now_ms, agent.now_ms + 200
     assert agent.read(started_ms=started_ms) == [Unfence(), Acquire(PARENT)]
 
 

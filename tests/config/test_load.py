@@ -135,6 +135,7 @@ def test_values_out_of_range_are_errors(key: str, value: object) -> None:
         ({"balance.rounds.interval_ms": 7_000}, ["interval_ms = 7000", "multiple"]),
         ({"balance.rounds.settle_ms": 5_000}, ["settle_ms = 5000", "upkeep_interval_ms"]),
         ({"agent.takeover_grace_ms": 352}, ["takeover_grace_ms = 352", "at least 353"]),
+        ({"agent.heard_settle_ms": 30_299}, ["heard_settle_ms = 30299", "at least 30300"]),
         ({"agent.unheard_poll_ms": 500}, ["unheard_poll_ms = 500", "at least 605", "raise it"]),
         ({"agent.unheard_poll_ms": 199}, ["unheard_poll_ms = 199", "poll_interval_ms = 100"]),
         (
@@ -168,6 +169,7 @@ def test_relations_name_keys_values_and_remedy(
     ("key", "lowest", "others"),
     [
         ("agent.takeover_grace_ms", 353, {}),
+        ("agent.heard_settle_ms", 30_300, {}),
         ("agent.takeover_grace_ms", 375, {"agent.clock_drift_max_ratio": 0.1}),
         ("agent.unheard_poll_ms", 200, {}),
         ("balance.liveness.takeover_after_ms", 12_300, {"agent.heartbeat_interval_ms": 2_000}),
