@@ -8,6 +8,13 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class Halted(BaseException):
+    """A signal asked for a clean stop. No `Exception`: what lies between must not swallow it."""
 
 
 class Halt:
@@ -16,6 +23,7 @@ class Halt:
     def __init__(self) -> None:
         self._event = threading.Event()
         self._lock = threading.Lock()
+        self._is_interrupting = False
         self.failure: str | None = None
 
     def catch_signals(self) -> None:
@@ -25,7 +33,24 @@ class Halt:
         """
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, lambda _number, _frame: self.stop())
+                signal.signal(number, self._on_signal)
+
+    @contextmanager
+    def interrupting(self) -> Iterator[None]:
+        """While inside, a signal also raises `Halted`: for waits that cannot look at the switch."""
+        self._is_interrupting = True
+        try:
+            if self.is_set():
+                raise Halted
+            yield
+        finally:
+            self._is_interrupting = False
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.stop()
+        if self._is_interrupting:
+            self._is_interrupting = False  # once: what cleans up must not be interrupted too
+            raise Halted
 
     def stop(self) -> None:
         """Asks for a clean stop. Safe in a signal handler: takes no lock."""

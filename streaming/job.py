@@ -32,7 +32,7 @@ from streaming.checkpoint import (
     read_facts,
 )
 from streaming.faults import Fault, FaultError, armed
-from streaming.halt import Halt
+from streaming.halt import Halt, Halted
 from streaming.lease import LeaseKeeper
 from streaming.listener import ProgressListener
 from streaming.metrics import Metrics
@@ -61,6 +61,8 @@ def run(plan: JobPlan, halt: Halt) -> None:
     try:
         with ExitStack() as stack:
             _run(plan, halt, stack)
+    except (Halted, KeyboardInterrupt):
+        log.info("stopped while Spark was starting")
     except (TransportError, CheckpointError, FaultError, OSError) as error:
         raise JobError(f"the job cannot run: {error}") from error
     except (PySparkException, Py4JError) as error:
@@ -83,7 +85,8 @@ def _run(plan: JobPlan, halt: Halt, stack: ExitStack) -> None:
     # Pushed before the session, so freed after it: Spark's threads may write until it has stopped.
     lock = CheckpointLock(plan.checkpoint, holder)
     stack.callback(lock.release)
-    spark = stack.enter_context(_session(plan))
+    with halt.interrupting():  # a JVM takes seconds to start; the process's end ends it too
+        spark = stack.enter_context(_session(plan))
     halt.catch_signals()
     if plan.is_standby:
         rehearse(spark, plan, lambda: halt.is_set() or keeper.is_free(transport))

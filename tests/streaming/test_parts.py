@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import urllib.error
 import urllib.request
 from dataclasses import replace
@@ -15,7 +17,7 @@ from controller.core.settings import RoundSettings
 from controller.transport.embedded import EmbeddedLog
 from streaming.checkpoint import CheckpointError, check_against_log, read_facts
 from streaming.faults import VARIABLE, Fault, armed
-from streaming.halt import Halt
+from streaming.halt import Halt, Halted
 from streaming.job import JobError, cause_of, check_start, run
 from streaming.main import main
 from streaming.stateful import pack, unpack
@@ -135,6 +137,23 @@ def test_what_is_wrong_with_the_configuration_is_a_sentence(
     path.write_text("[job]\ntrigger_ms = 1\n")
     assert main(["--config", str(path)]) == 1
     assert capsys.readouterr().err.startswith(f"bundle-controller: {path}: [job] trigger_ms = 1")
+
+
+def test_a_signal_interrupts_what_cannot_look_at_the_switch() -> None:
+    halt = Halt()
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    halt.catch_signals()
+    try:
+        with pytest.raises(Halted), halt.interrupting():
+            os.kill(os.getpid(), signal.SIGTERM)
+            pytest.fail("the signal came and went")
+        os.kill(os.getpid(), signal.SIGTERM)  # outside it only sets the switch
+        with pytest.raises(Halted), halt.interrupting():
+            pytest.fail("it is set already")
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert halt.is_set() and halt.failure is None
 
 
 def test_what_cannot_run_is_told_before_spark_starts(
