@@ -17,7 +17,7 @@ SECONDS ?= 120
 FOREVER ?=
 SUMMARY ?=
 
-.PHONY: help setup demo test test-fast check bench clean
+.PHONY: help setup demo test test-fast check bench chaos clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,12 @@ bench: $(STAMP) ## measurements; figures depend on the machine, ratios less
 	@for name in $(foreach b,$(BENCHES),$(if $(wildcard bench/$(b).py),$(b))); do \
 	echo "== bench.$$name"; $(BIN)/python -m "bench.$$name" || exit 1; done
 	$(BIN)/python -m bench.trigger --brokers 1000
+
+SEEDS ?= 10000
+FIRST ?= 0
+
+chaos: $(STAMP) ## the fault simulator: SEEDS runs from seed FIRST on
+	$(BIN)/python -m controller.sim.chaos --seeds "$(SEEDS)" --first "$(FIRST)"
 
 clean: ## everything that can be made again, except checkpoints and data
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
