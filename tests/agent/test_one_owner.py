@@ -57,6 +57,7 @@ SETTINGS = AgentSettings(
     report_interval_ms=600,
     lease_ms=3_000,
     unheard_poll_ms=500,
+    heard_settle_ms=50,  # here the controller writes what it decides at once
     takeover_grace_ms=700,  # > unheard_poll_ms + two steps, by which a fence may be late
     retry_ms=200,
 )

@@ -36,6 +36,7 @@ AGENT = AgentSettings(
     report_interval_ms=200,
     lease_ms=2_000,
     unheard_poll_ms=300,
+    heard_settle_ms=300,
     takeover_grace_ms=400,
 )
 RUNTIME = RuntimeSettings(
