@@ -126,6 +126,20 @@ def broken_check(old: ServiceUnitStateData, new: ServiceUnitStateData) -> Condit
     return next((words for words in row if _MEANING[words](old, new)), None)
 
 
+def heals(loser_version: int, new: ServiceUnitStateData | None) -> bool:
+    """True if `new`, which was accepted, ends what a losing record before it may do.
+
+    A compaction that knows no conflict rule may keep the loser and remove the winner. A reader
+    that begins with the loser then refuses what follows the winner, and comes to another answer
+    than all others. Only a tombstone, or a forced record with a later version than the loser's,
+    is accepted by both. `loser_version` is the greatest one; LONG_MIN for what is unreadable,
+    which no reader takes, so that any record heals it.
+    """
+    if new is None or loser_version == LONG_MIN:
+        return True
+    return new.force and new.versionId > loser_version
+
+
 def next_version(old: ServiceUnitStateData | None) -> int:
     """Version of the record that follows: 1 for the first, +1, and Java's wrap at the end."""
     if old is None:

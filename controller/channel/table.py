@@ -6,9 +6,8 @@ Rules:
    table is what every reader of the same log holds, wherever in a compacted log it began.
 2. Every record is counted once: accepted, losing (with the conflict rule's reason) or unreadable
    (with the wire's reason). Nothing is raised for what a peer sent.
-3. A bundle is *tainted* while its last record in log order is not the one that stands: a
-   compaction that knows no conflict rule would keep that last one. The next accepted record of
-   the bundle, a tombstone too, ends it.
+3. A bundle is *tainted* from a record that lost or could not be read until one that heals it
+   (`conflict.heals`): a compaction that knows no conflict rule may keep the loser only.
 4. Times are the log's, given by the caller; they only age records and order nothing.
 
 The one mutable thing of this room, because a reader takes in many records: `copy` before what
@@ -23,10 +22,11 @@ from types import MappingProxyType
 
 import msgspec
 
-from controller.channel.conflict import keep_old
+from controller.channel.conflict import heals, keep_old
 from controller.channel.states import IN_FLIGHT, SERVED_BY, Storage
 from controller.model.bundles import BundleNameError, split_name
 from controller.wire.channel import (
+    LONG_MIN,
     ServiceUnitState,
     ServiceUnitStateData,
     decode_channel,
@@ -56,11 +56,12 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Loser(msgspec.Struct, frozen=True):
-    """The last record of a tainted bundle; `record` None = it was unreadable."""
+    """The last loser of a tainted bundle; `record` None = it was unreadable."""
 
     record: ServiceUnitStateData | None
     reason: str
     at_ms: int
+    version: int = LONG_MIN  # the greatest of all its losers since it was healed
 
 
 class ChannelTable:
@@ -110,11 +111,11 @@ class ChannelTable:
         if loses is not None:
             self.losing[loses] += 1
             if old is not None:
-                self._tainted[key] = Loser(new, loses, at_ms)
+                self._taint(key, new, loses, at_ms)
             return Outcome(old, new, losing=loses)
         self.accepted += 1
-        if self._tainted:
-            self._tainted.pop(key, None)
+        if key in self._tainted and heals(self._tainted[key].version, new):
+            del self._tainted[key]
         if new is None:
             self._forget(key)
         else:
@@ -139,8 +140,14 @@ class ChannelTable:
         self.unreadable[error.reason] += 1
         old = None if key is None else self._records.get(key)
         if key is not None and old is not None:
-            self._tainted[key] = Loser(None, error.reason, at_ms)
+            self._taint(key, None, error.reason, at_ms)
         return Outcome(old, unreadable=error)
+
+    def _taint(self, key: str, loser: ServiceUnitStateData | None, reason: str, at_ms: int) -> None:
+        versions = [LONG_MIN if loser is None else loser.versionId]
+        if key in self._tainted:
+            versions.append(self._tainted[key].version)
+        self._tainted[key] = Loser(loser, reason, at_ms, max(versions))
 
     # ------------------------------------------------------------------------ what it says
 
@@ -151,7 +158,7 @@ class ChannelTable:
 
     @property
     def tainted(self) -> Mapping[str, Loser]:
-        """Bundles whose last record is not the one that stands, with that last one; live."""
+        """Bundles that a record has tainted, with the last such record; live."""
         return MappingProxyType(self._tainted)
 
     def since_ms(self, bundle: str) -> int | None:

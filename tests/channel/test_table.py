@@ -87,28 +87,39 @@ def test_the_first_of_two_writers_wins_and_the_bundle_is_tainted() -> None:
     outcome = table.apply(BUNDLE, late, 500)
     assert outcome == Outcome(first, late, losing="stale_version")
     assert table.records == {BUNDLE: first}
-    assert table.tainted == {BUNDLE: Loser(late, "stale_version", 500)}
+    assert table.tainted == {BUNDLE: Loser(late, "stale_version", 500, 3)}
     assert table.losing == {"stale_version": 1}
 
 
-def test_the_next_accepted_record_ends_a_taint() -> None:
-    """Tainted: the last record in log order is not the accepted one."""
+def test_a_forced_record_above_all_losers_ends_a_taint() -> None:
+    """A reader that begins with a loser takes it, and the tombstone, whatever it holds."""
     table = table_of(record(S.Owned, 2, "b1"), record(S.Owned, 2, "b2"))
     assert BUNDLE in table.tainted
-    table.apply(BUNDLE, record(S.Owned, 3, "b1", force=True), 500)
+    table.apply(BUNDLE, record(S.Releasing, 3, None, "b1"), 500)
+    assert BUNDLE in table.tainted  # a reader that holds "Owned by b2" refuses this one
+    table.apply(BUNDLE, record(S.Owned, 4, "b1", force=True), 600)
     assert not table.tainted
-    table.apply(BUNDLE, record(S.Free, 3, None, "b2"), 600)
-    assert table.tainted[BUNDLE].reason == "stale_version"
-    assert table.apply(BUNDLE, None, 700).is_accepted  # a tombstone too
+    table.apply(BUNDLE, record(S.Assigning, 5, "b1"), 700)
+    assert table.tainted[BUNDLE].reason == "bad_transition"
+    table.apply(BUNDLE, record(S.Owned, 5, "b1", force=True), 800)
+    assert BUNDLE in table.tainted  # as late as the loser: whoever took that one refuses it
+    assert table.apply(BUNDLE, None, 900).is_accepted
     assert not table.tainted and not table.records
 
 
-def test_the_last_loser_is_the_one_that_is_kept() -> None:
-    """A compaction keeps the last record of a key, so that is the one to know."""
-    table = table_of(record(S.Owned, 2, "b1"), record(S.Owned, 1, "b2"), record(S.Owned, 2, "b3"))
-    assert table.tainted == {BUNDLE: Loser(record(S.Owned, 2, "b3"), "stale_version", 120)}
+def test_the_last_loser_and_the_greatest_version_are_known() -> None:
+    table = table_of(record(S.Owned, 2, "b1"), record(S.Owned, 2, "b3"), record(S.Owned, 1, "b2"))
+    assert table.tainted == {BUNDLE: Loser(record(S.Owned, 1, "b2"), "stale_version", 120, 2)}
     table.apply_raw(BUNDLE, b"{", 900)
-    assert table.tainted == {BUNDLE: Loser(None, "malformed_json", 900)}
+    assert table.tainted == {BUNDLE: Loser(None, "malformed_json", 900, 2)}
+
+
+def test_any_record_heals_what_nobody_can_read() -> None:
+    table = table_of(record(S.Owned, 2, "b1"))
+    table.apply_raw(BUNDLE, b"{", 500)
+    assert BUNDLE in table.tainted
+    table.apply(BUNDLE, record(S.Releasing, 3, "b2", "b1"), 600)
+    assert not table.tainted
 
 
 def test_losers_without_a_winner_taint_nothing() -> None:
@@ -249,17 +260,32 @@ def history_of(log: list[Step], storage: Storage, bundle: str) -> list[tuple[int
     return history
 
 
+def losers_in(history: list[tuple[int, Any, str | None]]) -> list[tuple[int, Any, str | None]]:
+    """Losers that nothing has healed; where nothing stands, nothing can be lost."""
+    losers: list[tuple[int, Any, str | None]] = []
+    stands = None
+    for at, new, why in history:
+        greatest = max((r.versionId for _, r, _ in losers), default=None)
+        if why is not None:
+            losers += [(at, new, why)] if stands is not None else []
+        elif new is None or greatest is None or (new.force and new.versionId > greatest):
+            losers = []
+        stands = stands if why is not None else new
+    return losers
+
+
 def check_bundle(table: ChannelTable, log: list[Step], storage: Storage, bundle: str) -> None:
     history = history_of(log, storage, bundle)
     won = [(at, r) for at, r, why in history if why is None]
     stands = won[-1][1] if won else None
     assert table.records.get(bundle) == stands
     assert table.since_ms(bundle) == (won[-1][0] if stands is not None else None)
-    is_tainted = stands is not None and history[-1][2] is not None
-    assert (bundle in table.tainted) == is_tainted
-    if is_tainted:
-        at, loser, why = history[-1]
-        assert table.tainted[bundle] == Loser(loser, str(why), at)
+    losers = losers_in(history)
+    assert (bundle in table.tainted) == bool(losers)
+    if bundle in table.tainted:
+        at, loser, why = losers[-1]
+        greatest = max(r.versionId for _, r, _ in losers)
+        assert table.tainted[bundle] == Loser(loser, str(why), at, greatest)
     in_flight = {name: (r, age) for name, r, age in table.in_flight(1_000)}
     if stands is not None and stands.state.value in ("Assigning", "Releasing", "Splitting"):
         assert in_flight[bundle] == (stands, 1_000 - won[-1][0])
@@ -276,6 +302,31 @@ def test_the_table_is_a_simple_fold(log: list[Step], storage: Storage) -> None:
     assert table.losing.total() == sum(one.losing is not None for one in outcomes)
     for bundle in (BUNDLE, OTHER):
         check_bundle(table, log, storage, bundle)
+
+
+small = st.builds(
+    record,
+    st.sampled_from([state for state in S if state is not S.Init]),
+    st.integers(1, 6),
+    st.sampled_from(["b1", "b2"]),
+    st.sampled_from([None, "b1", "b2"]),
+    st.booleans(),
+)
+
+
+@given(st.lists(st.none() | small, min_size=1, max_size=14), st.integers(0, 14))
+@settings(print_blob=True, deadline=None, max_examples=1_500)
+def test_a_log_that_is_not_tainted_can_be_compacted_anywhere(
+    log: list[ServiceUnitStateData | None], cleaned: int
+) -> None:
+    """Kafka's compaction: of the cleaned part the last record of a key stays, winner or not."""
+    whole, late = ChannelTable(), ChannelTable()
+    for at, new in enumerate(log):
+        whole.apply(BUNDLE, new, at)
+    for at, new in enumerate(log[:cleaned][-1:] + log[cleaned:]):
+        late.apply(BUNDLE, new, at)
+    if BUNDLE not in whole.tainted:
+        assert late.records == whole.records
 
 
 @given(steps)
