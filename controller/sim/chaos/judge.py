@@ -70,7 +70,8 @@ class Judge:
     losing: int = 0
     unreadable: int = 0
     whole: set[str] = field(default_factory=set)  # namespaces that were covered once
-    tainted: dict[str, int] = field(default_factory=dict)  # keys whose last record lost -> since
+    tainted: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Keys with a loser that no later record has healed: since when, and its greatest version."""
     is_changed: bool = False
 
     def see(self, record: LogRecord) -> None:
@@ -84,7 +85,7 @@ class Judge:
             new = None if record.value is None else _DECODER.decode(record.value)
         except (msgspec.MsgspecError, ValueError):
             self.unreadable += 1
-            self._taint(record)
+            self._taint(record, 0)
             return
         old = self.table.get(key)
         if new is None:
@@ -92,17 +93,19 @@ class Judge:
             return
         if not _is_named(new):
             self.unreadable += 1
-            self._taint(record)
+            self._taint(record, 0)
             return
         if not _wins(old, new):
             self.losing += 1
-            self._taint(record)
+            self._taint(record, new.versionId)
             return
         self._versions(key, old, new)
         self._table(key, old, new)
         self.accepted += 1
         self.table[key] = new
-        self.tainted.pop(key, None)
+        greatest = self.tainted.get(key, (0, 0))[1]
+        if greatest == 0 or (new.force and new.versionId > greatest):
+            self.tainted.pop(key, None)
         self.is_changed = True
 
     def look(self) -> None:
@@ -166,9 +169,11 @@ class Judge:
                 if name not in self.table or self.table[name].dstBroker != broker:
                     raise Violation(f"{broker} serves {name}, which it does not own")
 
-    def _taint(self, record: LogRecord) -> None:
-        if record.key in self.table:
-            self.tainted.setdefault(record.key or "", record.ingest_ms)
+    def _taint(self, record: LogRecord, version: int) -> None:
+        key = record.key or ""
+        if key in self.table:
+            since_ms, greatest = self.tainted.get(key, (record.ingest_ms, 0))
+            self.tainted[key] = (since_ms, max(greatest, version))
 
     def _one_writer(self, record: LogRecord) -> None:
         epoch = int(dict(record.headers).get("epoch", b"0"))

@@ -190,11 +190,11 @@ class Nemesis:
     def compact(self) -> None:
         """The channel is compacted, whoever is reading it just now.
 
-        The topic's compaction lag must be longer than the controllers need to re-assert what
-        stands after a record that lost; so nothing younger than such a record is compacted.
+        The topic's compaction lag must be longer than the controllers need to heal what a losing
+        record may do to late readers; so nothing younger than such a record is compacted.
         """
         log, tainted = self.world.log, self.world.judge.tainted
-        oldest_ms = min(tainted.values(), default=log.now_ms())
+        oldest_ms = min((since_ms for since_ms, _ in tainted.values()), default=log.now_ms())
         gone = log.compact(CHANNEL, max(COMPACTION_LAG_MS, log.now_ms() - oldest_ms))
         self.world.kernel.tell("nemesis", f"compaction removes {gone} records")
 
