@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ from controller.agent.own_log import wall_ms
 from controller.agent.runtime import RuntimeSettings
 from controller.agent.state import AgentSettings
 from controller.demo.observer import Observer, ObserverSettings
+from controller.model.bundles import range_midpoint, split_name
+from controller.sim.boundaries import FileBoundaries
 from controller.sim.process import ProcessSpec, write_spec
 from controller.sim.workload import Workload, WorkloadSpec
 from controller.transport.embedded import EmbeddedLog
@@ -65,14 +68,14 @@ class Cluster:
             self.log, home / "own", CHANNEL, DECISIONS, ObserverSettings(settle_ms=100.0)
         )
 
-    def start(self, broker: str) -> None:
+    def start(self, broker: str, shutdown_wait_ms: int = 0) -> None:
         spec = ProcessSpec(
             log_path=str(self.home / "log.db"),
             cluster="c",
             broker=broker,
             own_log=str(self.home / "own" / f"{broker}.jsonl"),
             agent=AGENT,
-            runtime=RUNTIME,
+            runtime=replace(RUNTIME, shutdown_wait_ms=shutdown_wait_ms),
         )
         path = self.home / f"{broker}.json"
         write_spec(spec, path)
@@ -100,6 +103,14 @@ class Cluster:
 
     def version(self, bundle: str) -> int:
         return self.observer.channel.table[bundle].versionId
+
+    def reports(self, broker: str) -> list[Report]:
+        found = []
+        for partition in range(4):
+            for record in self.log.read(REPORTS, partition, 0, 10_000):
+                if (record.key or "").split("/")[1] == broker:
+                    found.append(decode_report(record.value, broker, "c", WireLimits()))
+        return found
 
     def stop(self) -> None:
         for process in self.processes.values():
@@ -198,12 +209,7 @@ def test_an_owner_that_hung_past_its_lease_fences_itself_before_it_resumes(
 
 def test_reports_are_full_ordered_and_list_hashes_of_big_bundles_only(cluster: Cluster) -> None:
     def reports() -> list[Report]:
-        found = []
-        for partition in range(4):
-            for record in cluster.log.read(REPORTS, partition, 0, 10_000):
-                broker = (record.key or "").split("/")[1]
-                found.append(decode_report(record.value, broker, "c", WireLimits()))
-        return [report for report in found if report.broker == "b1"]
+        return cluster.reports("b1")
 
     cluster.until(
         lambda: any(r.kind == "full" and len(r.bundle_names) == 2 for r in reports()), "a report"
@@ -215,3 +221,69 @@ def test_reports_are_full_ordered_and_list_hashes_of_big_bundles_only(cluster: C
     assert set(last.bundle_names) == {BUNDLES[0], BUNDLES[3]}
     for name, row in zip(last.bundle_names, last.bundle_stats, strict=True):
         assert len(last.topic_hashes[name]) == int(row[5]) > RUNTIME.topic_hashes_above
+
+
+def _leaving_with_a_bundle(cluster: Cluster, wait_ms: int) -> subprocess.Popen[bytes]:
+    """A fourth broker that serves the first bundle and was asked to stop."""
+    cluster.start("b4", shutdown_wait_ms=wait_ms)
+    cluster.write(BUNDLES[0], data("Releasing", 3, "b4", "b1"))
+    cluster.until(lambda: cluster.owner_is(BUNDLES[0], "b4"), "b4 serves")
+    cluster.processes["b4"].send_signal(signal.SIGTERM)
+    cluster.until(lambda: cluster.reports("b4")[-1].status == "leaving", "b4 says that it leaves")
+    return cluster.processes["b4"]
+
+
+def test_a_leaving_broker_serves_until_its_bundle_is_taken_and_then_is_gone(
+    cluster: Cluster,
+) -> None:
+    process = _leaving_with_a_bundle(cluster, wait_ms=60_000)
+    assert cluster.owner_is(BUNDLES[0], "b4") and process.poll() is None
+    cluster.write(BUNDLES[0], data("Releasing", cluster.version(BUNDLES[0]) + 1, "b2", "b4"))
+    assert process.wait(timeout=20) == 0
+    cluster.until(lambda: cluster.owner_is(BUNDLES[0], "b2"), "b2 serves")
+    said = [report.status for report in cluster.reports("b4")]
+    assert said[-1] == "gone" and said.count("gone") == 1
+    assert sorted(said, key=("up", "leaving", "gone").index) == said
+    assert cluster.observer.service.violations == 0
+
+
+def test_a_second_signal_ends_the_waiting(cluster: Cluster) -> None:
+    process = _leaving_with_a_bundle(cluster, wait_ms=60_000)
+    asked_s = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) == 0
+    assert time.monotonic() - asked_s < 5
+    assert cluster.reports("b4")[-1].status == "gone"
+    assert b'"exit"' in (cluster.home / "own" / "b4.jsonl").read_bytes()
+
+
+def test_nobody_waits_longer_than_the_settings_allow(cluster: Cluster) -> None:
+    process = _leaving_with_a_bundle(cluster, wait_ms=1_500)
+    assert process.wait(timeout=20) == 0
+    assert cluster.reports("b4")[-1].status == "gone"
+    cluster.until(lambda: not cluster.observer.service.served().get("b4"), "b4 has stopped")
+
+
+def test_two_brokers_that_split_one_namespace_at_once_both_succeed(cluster: Cluster) -> None:
+    """Boundaries live in one file and change by compare-and-set; no change is lost."""
+    halves = {}
+    for bundle in BUNDLES:
+        namespace, lower, upper = split_name(bundle)
+        middle = range_midpoint(lower, upper)
+        spans = (f"0x{lower:08x}_0x{middle:08x}", f"0x{middle:08x}_0x{upper:08x}")
+        halves[bundle] = [f"{namespace}/{span}" for span in spans]
+        children = dict.fromkeys(spans)
+        owner = cluster.observer.channel.owned()[bundle]
+        cluster.write(bundle, data("Splitting", 3, None, owner, children=children))
+    cluster.until(
+        lambda: all(
+            cluster.observer.channel.table[bundle].state == ServiceUnitState.Deleted
+            for bundle in BUNDLES
+        ),
+        "all parents are deleted",
+    )
+    boundaries = FileBoundaries(cluster.home / "log.db.boundaries")
+    for bundle, children in halves.items():
+        found = boundaries.read(split_name(bundle)[0])
+        assert found is not None and split_name(children[0])[2] in found[1]
+    assert cluster.observer.service.violations == 0
