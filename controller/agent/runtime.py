@@ -218,7 +218,9 @@ class AgentRuntime:
                 self._threads.shutdown(wait=False, cancel_futures=True)
         self._feed(ev.Closed())
         self._say_last_word()
-        self._log.info("agent stopped", **asdict(self.counts), fences=self.state.counts.fences)
+        core = asdict(self.state.counts)
+        del core["reasons"], core["accepted"]
+        self._log.info("agent stopped", **asdict(self.counts), **core)
 
     def _say_last_word(self) -> None:
         last = self._outbox.sign
