@@ -172,6 +172,21 @@ def test_slow_polls_without_being_heard_fence_and_signs_of_life_go_on() -> None:
     assert Unfence() not in said
 
 
+def test_a_fenced_agent_that_cannot_read_either_falls_silent() -> None:
+    agent = _unheard(ms=12_000)
+    started_ms = agent.now_ms
+    agent.now_ms += 1_000
+    agent.feed(Timer())
+    agent.read(started_ms=started_ms)
+    assert agent.state.is_fenced and agent.state.is_caught_up
+    agent.now_ms = started_ms + SETTINGS.lease_ms
+    assert [type(a) for a in agent.feed(Timer())] == [SendReport]
+    agent.now_ms += 1
+    agent.feed(Timer())
+    agent.now_ms += 5_000
+    assert agent.feed(Timer()) == []
+
+
 def test_signs_of_life_after_a_silence_count_when_they_have_settled() -> None:
     """The bundles may have been given away before, by a record that is still on its way."""
     agent = _unheard(ms=12_000, settings=SLOW)
