@@ -56,7 +56,7 @@ class Snapshot:
     health: str  # Stable, Jittery, Unstable
     brokers_draining: int  # live ones that are to be emptied: drained, or leaving by themselves
     pins: int
-    tainted: int  # bundles whose last channel record is not the one that stands
+    tainted: int  # bundles that compaction may change by a record that lost or is unreadable
     counters: dict[str, int]
 
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from controller.core.inputs import ChannelWrite, RawRecord
 from controller.core.settings import Settings
 from controller.core.state import ClusterState, bundle_name
 from controller.core.state.windows import Sample, add_samples
 from controller.model.bundles import split_name
+from controller.strategies.view import Ints
 from controller.wire.rejects import Reject, WireError, make_reject
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ class Work:
     rejects: list[Reject] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     namespace_index: dict[str, int] = field(default_factory=dict)
+    namespace_slots: dict[int, Ints] = field(default_factory=dict)  # see `neighbours`
     desk: Desk | None = None  # placement in progress; None once anything changed
     is_answer_due: bool = False  # something changed that may let waiting requests be answered
 
@@ -92,7 +96,27 @@ class Work:
             bundles["namespace"][slot] = self._namespace(namespace)
             bundles["lower"][slot] = lower
             bundles["upper"][slot] = upper
+            if self.namespace_slots:
+                at = int(bundles["namespace"][slot])
+                before = self.namespace_slots.get(at, np.empty(0, np.int64))
+                self.namespace_slots[at] = np.append(before, slot)
         return slot
+
+    def forget_bundle(self, name: str) -> None:
+        """Frees the slot of a bundle."""
+        self.state.bundles.remove(name)
+        self.namespace_slots.clear()
+
+    def neighbours(self, slot: int) -> Ints:
+        """Slots of all bundles of the same namespace, in no order that means anything."""
+        namespaces = self.state.bundles["namespace"]
+        if not self.namespace_slots:
+            used = np.flatnonzero(self.state.bundles["upper"])  # a free slot has an empty range
+            order = used[np.argsort(namespaces[used], kind="stable")]
+            starts = np.flatnonzero(np.diff(namespaces[order])) + 1
+            parts = np.split(order, starts)
+            self.namespace_slots.update((int(namespaces[part[0]]), part) for part in parts)
+        return self.namespace_slots[int(namespaces[slot])]
 
     def _namespace(self, name: str) -> int:
         if not self.namespace_index:

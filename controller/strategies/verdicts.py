@@ -24,6 +24,7 @@ class Reason(Enum):
     NO_RETURN = (310, "no_return", "NoBundles")
     PINNED = (320, "pinned", "NoBundles")
     DRAINING = (330, "draining", "NoBrokers")
+    OVERLAP = (340, "overlap", "Unknown")
     STALE_LOAD = (400, "stale_load", "OutDatedData")
     SAFE_MODE = (420, "safe_mode", "OutDatedData")
     INVALID_COMMAND = (430, "invalid_command", "Unknown")

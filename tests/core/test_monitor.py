@@ -7,6 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from controller.channel.table import ChannelTable
 from controller.core.settings import LogSettings
 from controller.wire.channel import (
     ServiceUnitState,
@@ -155,6 +156,31 @@ def test_a_key_that_was_buried_begins_anew() -> None:
     assert w.results[-1].snapshot.tainted == 0
 
 
+def test_a_buried_parent_is_not_assigned_while_its_children_are_in_use() -> None:
+    """Somebody with old boundaries asks for it; two owners of one topic would come of that."""
+    w = ready(brokers=3, bundles=6)
+    parent = min(w.bundles)
+    w.command(SplitBundle(bundle=parent))
+    w.run(DELAY_MS + 2_500)
+    children = {b for b in w.table if b not in w.state.bundles.slots} ^ set(w.table)
+    w.ask([parent])
+    line = msgspec.json.decode(w.results[-1].rounds[0])
+
+    assert not w.results[-1].records
+    assert line["verdicts"]["top"][0]["reason"] == "overlap"
+    assert line["verdicts"]["top"][0]["inputs"]["bundle"] in children
+    assert w.results[-1].snapshot.requests == 0
+
+
+def test_overlapping_bundles_that_are_both_new_get_one_owner() -> None:
+    w = ready(brokers=3, bundles=6)
+    whole, half = "t/m/0x00000000_0xffffffff", "t/m/0x00000000_0x80000000"
+    w.ask([half, whole, "t/m/0x80000000_0xffffffff"])
+    w.run(500)
+
+    assert {b for b in w.owners if b.startswith("t/m")} == {half, "t/m/0x80000000_0xffffffff"}
+
+
 # ------------------------------------------------------------------------- reassertions
 
 
@@ -196,7 +222,25 @@ def test_a_reassertion_moves_no_load_and_cools_nothing() -> None:
     assert int(w.state.bundles["left"][slot]) == -1
 
 
-def test_what_is_in_flight_is_healed_by_its_next_record() -> None:
+def test_a_loser_of_the_next_version_is_followed_by_two() -> None:
+    """A reader that begins with the loser refuses the first: it has the loser's version."""
+    w = ready(brokers=3, bundles=6)
+    bundle = min(of_broker(w, "b0"))
+    version = on_channel(w, bundle)[-1].versionId
+    w.channel(bundle, record(S.Free, version + 1, w, sourceBroker="b0"))
+    w.run(3_000)
+    late = ChannelTable()
+    for r in on_channel(w, bundle)[-3:]:
+        late.apply(bundle, r, 0)
+
+    assert [r.versionId for r in on_channel(w, bundle)[-2:]] == [version + 1, version + 2]
+    assert late.records[bundle] == on_channel(w, bundle)[-1]
+    assert w.results[-1].snapshot.tainted == 0
+    w.run(3_000)
+    assert len(of_kind(w, "reassert")) == 2
+
+
+def test_what_is_in_flight_is_left_alone_until_it_has_settled() -> None:
     w = ready(brokers=3, bundles=6)
     bundle = min(of_broker(w, "b0"))
     w.silent.add("b0")

@@ -1,14 +1,14 @@
 """Folds records of the bundle-state channel into the ownership table (feedback is an input).
 
-A record counts only if the conflict rule accepts it; a bundle whose last record lost, or could not
-be read, is tainted until the next one that counts. Moves of ours are confirmed here (our
-record came back), advanced (source stopped, destination owns), or found lost (another record
-took the version).
+A record counts only if the conflict rule accepts it; one that lost, or could not be read, taints
+its bundle until a record heals it (`conflict.heals`). Moves of ours are confirmed here (our
+record came back), advanced (source stopped, destination owns), or found lost (another record took
+the version).
 """
 
 from __future__ import annotations
 
-from controller.channel.conflict import keep_old
+from controller.channel.conflict import heals, keep_old
 from controller.core.fold.ownership import STATE_NUMBER, channel_record
 from controller.core.inputs import RawRecord
 from controller.core.state.memory import Loss, Move, Request
@@ -23,7 +23,7 @@ from controller.core.state.tables import (
 )
 from controller.core.work import Work
 from controller.model.bundles import BundleNameError, split_name
-from controller.wire.channel import ServiceUnitStateData, decode_channel, has_text
+from controller.wire.channel import LONG_MIN, ServiceUnitStateData, decode_channel, has_text
 from controller.wire.rejects import WireError
 
 
@@ -37,7 +37,7 @@ def fold_channel(work: Work, record: RawRecord) -> None:
     except WireError:
         if slot is None:
             _check_name(record.key)
-        _taint(work, record.key, record.ingest_ms)
+        _taint(work, record.key, LONG_MIN)
         raise
     if slot is None:
         if new is None:
@@ -47,7 +47,7 @@ def fold_channel(work: Work, record: RawRecord) -> None:
     loses = keep_old(channel_record(work, slot), new)
     if loses is not None:
         assert new is not None  # a tombstone always wins
-        _note_loser(work, record.key, new, loses, record.ingest_ms)
+        _note_loser(work, record.key, new, loses)
     elif new is None:
         _tombstone(work, record.key)
     else:
@@ -62,7 +62,7 @@ def _check_name(key: str) -> None:
         raise WireError("bad_name", "key", str(error)) from None
 
 
-def _note_loser(work: Work, name: str, new: ServiceUnitStateData, reason: str, now_ms: int) -> None:
+def _note_loser(work: Work, name: str, new: ServiceUnitStateData, reason: str) -> None:
     """Counts a record that lost; the next line of the decision log tells of it."""
     memory = work.state.memory
     memory.count("losing_records")
@@ -73,15 +73,15 @@ def _note_loser(work: Work, name: str, new: ServiceUnitStateData, reason: str, n
         memory.losses.append(loss)
     else:
         memory.losses_more += 1
-    _taint(work, name, now_ms)
+    _taint(work, name, new.versionId)
     _drop_if_lost(work, name, new)
 
 
-def _taint(work: Work, name: str, now_ms: int) -> None:
-    """A compaction that knows no conflict rule would keep this record instead of the winner."""
-    slot = work.state.bundles.slots.get(name)
+def _taint(work: Work, name: str, version: int) -> None:
+    """A compaction that knows no conflict rule may keep this record instead of the winner."""
+    slot, tainted = work.state.bundles.slots.get(name), work.state.memory.tainted
     if slot is not None and int(work.state.bundles["state"][slot]) != INIT:
-        work.state.memory.tainted[name] = now_ms
+        tainted[name] = max(version, tainted.get(name, version))
 
 
 def _accept(work: Work, name: str, slot: int, new: ServiceUnitStateData, now_ms: int) -> None:
@@ -97,7 +97,8 @@ def _accept(work: Work, name: str, slot: int, new: ServiceUnitStateData, now_ms:
     bundles["serving"][slot] = serving
     bundles["version"][slot] = new.versionId
     bundles["since_ms"][slot] = now_ms
-    memory.tainted.pop(name, None)
+    if name in memory.tainted and heals(memory.tainted[name], new):
+        del memory.tainted[name]
     if before >= 0 and serving != before and state in (FREE, ASSIGNING, OWNED):
         # A forced record takes the bundle from a broker that is gone: it may go back there.
         _left(work, slot, -1 if new.force else before, now_ms)
@@ -175,7 +176,7 @@ def _tombstone(work: Work, name: str) -> None:
         memory.requests.pop(name, None)
     for table in (memory.children, memory.moves, memory.tainted):
         table.pop(name, None)
-    work.state.bundles.remove(name)
+    work.forget_bundle(name)
     if name in memory.requests:
         work.bundle(name)
         work.is_answer_due = True

@@ -10,14 +10,16 @@ from dataclasses import dataclass
 
 from controller.core.rounds.decide import Wish, write_assign
 from controller.core.rounds.log import answer
-from controller.core.state.tables import FREE, INIT
+from controller.core.state.tables import ASSIGNING, FREE, INIT, OWNED, RELEASING, SPLITTING
 from controller.core.view.build import Liveness, Places, build_view, liveness
 from controller.core.work import Work
 from controller.strategies.protocols import Placement, Unowned
 from controller.strategies.registry import place_strategy
-from controller.strategies.verdicts import Verdict
+from controller.strategies.verdicts import Reason, Verdict
 from controller.strategies.view import ClusterView, Ints
 from controller.wire.decisions import DecisionEntry
+
+IN_USE = (ASSIGNING, OWNED, RELEASING, SPLITTING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,12 @@ def assign_waiting(
         if slot is None or int(bundles["state"][slot]) not in (INIT, FREE):
             del requests[name]
             continue
+        rival = _rival(work, slot)
+        if rival is not None:
+            del requests[name]
+            inputs, flips_if = (("bundle", rival),), "that bundle is unowned or gone"
+            verdicts.append(Verdict(name, Reason.OVERLAP, inputs, flips_if=flips_if))
+            continue
         choice = desk.placement.choose(unowned(work, desk, name))
         if choice.broker < 0:
             verdicts += [choice.verdict] if choice.verdict else []
@@ -110,3 +118,20 @@ def assign_waiting(
         )
         decisions.append(write_assign(work, wish, now_ms))
     return decisions, verdicts
+
+
+def _rival(work: Work, slot: int) -> str | None:
+    """A bundle in use whose range overlaps that of a bundle which the channel knows nothing of.
+
+    Say, a child of a bundle that was split and has left the channel, while somebody with old
+    boundaries still asks for the parent. A bundle with a record is not questioned here.
+    """
+    bundles, moves = work.state.bundles, work.state.memory.moves
+    state, lower, upper = bundles["state"], bundles["lower"], bundles["upper"]
+    if int(state[slot]) != INIT:
+        return None
+    near = work.neighbours(slot)
+    near = near[(lower[near] < upper[slot]) & (upper[near] > lower[slot]) & (near != slot)]
+    names = [bundles.names[at] for at in near.tolist() if int(state[at]) in IN_USE]
+    names += [bundles.names[at] for at in near.tolist() if bundles.names[at] in moves]
+    return min(names, default=None)

@@ -58,4 +58,4 @@ def _forget_bundles(work: Work, now_ms: int) -> None:
     for slot in np.flatnonzero(old).tolist():
         name = bundles.names[slot]
         if name and name not in memory.requests and name not in memory.moves:
-            bundles.remove(name)
+            work.forget_bundle(name)

@@ -2,9 +2,10 @@
 
 Rules:
 
-1. A tainted bundle (its last record in log order is not the one that stands) in Owned, Free or
-   Deleted gets a forced record of the same state and brokers: a compaction keeps the last record
-   of a key, even one that lost. What is in flight is healed by its next record.
+1. A tainted bundle (a record lost, or could not be read, and none has healed it since:
+   `conflict.heals`) in Owned, Free or Deleted gets a forced record of the same state and brokers:
+   a compaction keeps the last record of a key, even one that lost. The next version is not always
+   above the loser's; then there is one more. What is in flight waits until it has settled.
 2. A bundle that is Free or Deleted for `tombstone_delay_ms` gets a tombstone. Before that, a
    late duplicate of an old record still meets a version that it loses against; such a loser
    taints, and the reassertion begins the delay anew.
@@ -20,6 +21,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from controller.channel.conflict import next_version
+from controller.core.fold.ownership import channel_record
 from controller.core.rounds.decide import Wish, write_reassert, write_tombstone
 from controller.core.state.tables import DELETED, FREE, OWNED, STATES
 from controller.core.view.build import Health, Liveness, is_in_flight
@@ -69,9 +72,12 @@ def tell_losers(work: Work, tally: VerdictTally) -> bool:
 def _tainted(work: Work) -> list[str]:
     bundles, moves = work.state.bundles, work.state.memory.moves
     found = []
-    for name in sorted(work.state.memory.tainted):
-        state, move = int(bundles["state"][bundles.slots[name]]), moves.get(name)
-        if state in (OWNED, FREE, DELETED) and (move is None or not is_in_flight(move)):
+    for name, loser in sorted(work.state.memory.tainted.items()):
+        slot, move = bundles.slots[name], moves.get(name)
+        is_settled = int(bundles["state"][slot]) in (OWNED, FREE, DELETED)
+        is_busy = move is not None and is_in_flight(move)
+        # Behind the greatest version there is none that could heal it; only a tombstone does.
+        if is_settled and not is_busy and next_version(channel_record(work, slot)) >= loser:
             found.append(name)
     return found
 

@@ -85,7 +85,7 @@ class Memory(msgspec.Struct, kw_only=True):
     pause: Mark | None = None  # who paused, and why
     drains: dict[str, Mark] = msgspec.field(default_factory=dict)  # by broker
     pins: dict[str, PinMark] = msgspec.field(default_factory=dict)  # by bundle
-    tainted: dict[str, int] = msgspec.field(default_factory=dict)  # bundle -> time of its loser
+    tainted: dict[str, int] = msgspec.field(default_factory=dict)  # bundle -> greatest loser
     losses: list[Loss] = msgspec.field(default_factory=list)  # the first few since the last line
     losses_more: int = 0  # ... and how many were not kept
 
