@@ -7,17 +7,15 @@ decision log is read leniently: it explains, it proves nothing. Called by the ob
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from controller.channel.conflict import keep_old
-from controller.channel.states import IN_FLIGHT
+from controller.channel.table import ChannelTable
 from controller.transport.port import LogRecord, Transport
-from controller.wire.channel import ServiceUnitState, ServiceUnitStateData, decode_channel
-from controller.wire.rejects import WireError
+from controller.wire.channel import ServiceUnitState, ServiceUnitStateData
 
 READ_RECORDS_MAX = 2_000
 """Per read; a backlog is read in several turns of the loop."""
@@ -51,32 +49,31 @@ class TopicTail:
 class ChannelFold:
     """Service units of one channel, and how many records of each kind have won."""
 
-    table: dict[str, ServiceUnitStateData] = field(default_factory=dict)
+    folded: ChannelTable = field(default_factory=ChannelTable)
     assignments: int = 0
     transfers: int = 0
     unloads: int = 0
     splits: int = 0
     overrides: int = 0
-    losing: int = 0
     seen: set[str] = field(default_factory=set)
 
     def feed(self, records: Iterable[LogRecord]) -> None:
         """Applies records in log order."""
         for record in records:
-            key = record.key or ""
-            try:
-                new = decode_channel(record.value)
-            except WireError:
-                self.losing += 1
-                continue
-            if keep_old(self.table.get(key), new) is not None:
-                self.losing += 1
-            elif new is None:
-                self.table.pop(key, None)
-            else:
-                self.table[key] = new
-                self.seen.add(key)
-                self._count(new)
+            outcome = self.folded.apply_raw(record.key, record.value, record.ingest_ms)
+            if outcome.is_accepted and outcome.new is not None:
+                self.seen.add(record.key or "")
+                self._count(outcome.new)
+
+    @property
+    def table(self) -> Mapping[str, ServiceUnitStateData]:
+        """The record that stands for each bundle."""
+        return self.folded.records
+
+    @property
+    def losing(self) -> int:
+        """Records that changed nothing: they lost, or could not be read."""
+        return self.folded.losing.total() + self.folded.unreadable.total()
 
     def unowned(self, initial: Iterable[str]) -> list[str]:
         """Bundles that a client's lookup would find unowned: never seen so far, or Free."""
@@ -85,7 +82,7 @@ class ChannelFold:
 
     def in_flight(self) -> list[tuple[str, ServiceUnitStateData]]:
         """Units that are Assigning, Releasing or Splitting, by name."""
-        return sorted((k, unit) for k, unit in self.table.items() if unit.state in IN_FLIGHT)
+        return [(name, unit) for name, unit, _ in self.folded.in_flight(0)]
 
     def owned(self) -> dict[str, str]:
         """Owner of every bundle that is Owned."""
