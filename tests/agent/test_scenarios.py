@@ -1,7 +1,7 @@
 """Golden stories of one agent; `bug_NN` files are faults that were found once.
 
-Commands (ms): `serve BUNDLE` assigns the bundle and has it served; `poll N` reads the channel, at its
-end, every 100 ms for N ms; `silent` and `spoken` cut and mend its signs of life; `wait N` lets time
+Commands (ms): `serve` has a bundle assigned and served; `poll N` reads the channel to its end
+every 100 ms for N ms; `silent` and `spoken` cut and mend its signs of life; `wait N` lets time
 pass without reading; `record STATE VERSION DST|- SRC|- [force]` is read from the channel. Answers
 show what the agent orders, and until when it may serve.
 """

@@ -1,7 +1,7 @@
 """Golden stories of one bundle's records; `bug_NN` files are faults that were found once.
 
-Commands: `record STATE VERSION DST|- SRC|- [force]` appends; `compact N` shows what a late reader holds
-after a compaction that keeps the last of the first N records, winner or not, and the rest.
+Commands: `record STATE VERSION DST|- SRC|- [force]` appends; `compact N` shows what a late reader
+holds after a compaction that keeps the last of the first N records, winner or not, and the rest.
 """
 
 from __future__ import annotations
