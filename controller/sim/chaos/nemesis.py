@@ -75,7 +75,7 @@ class Nemesis:
                 )
         for controller in self.world.controllers:
             controller.faults = ControllerFaults(
-                short_read=chance.choice((0.0, 0.3)), stage_max_ms=chance.choice((5, 100, 600))
+                short_read=chance.choice((0.0, 0.3, 1.0)), stage_max_ms=chance.choice((5, 100, 600))
             )
         self._soon()
 
