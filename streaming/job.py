@@ -39,7 +39,7 @@ from streaming.metrics import Metrics
 from streaming.plan import JobPlan
 from streaming.query import start_query, stop_query
 from streaming.rehearsal import rehearse
-from streaming.session import build_session, job_conf
+from streaming.session import build_session, end_started_jvm, job_conf
 from streaming.sink import Sink, Topics
 from streaming.status import Status
 from streaming.succession import CheckpointLock, await_turn
@@ -85,8 +85,12 @@ def _run(plan: JobPlan, halt: Halt, stack: ExitStack) -> None:
     # Pushed before the session, so freed after it: Spark's threads may write until it has stopped.
     lock = CheckpointLock(plan.checkpoint, holder)
     stack.callback(lock.release)
-    with halt.interrupting():  # a JVM takes seconds to start; the process's end ends it too
-        spark = stack.enter_context(_session(plan))
+    try:
+        with halt.interrupting():  # a JVM takes seconds to start
+            spark = stack.enter_context(_session(plan))
+    except Halted:
+        end_started_jvm()
+        raise
     halt.catch_signals()
     if plan.is_standby:
         rehearse(spark, plan, lambda: halt.is_set() or keeper.is_free(transport))

@@ -8,6 +8,7 @@ the benches; nobody else makes a session.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -119,6 +120,20 @@ def build_session(conf: Mapping[str, str]) -> SparkSession:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def end_started_jvm() -> None:
+    """Ends the JVM that this process has begun to start and not waited for (Linux).
+
+    One that is interrupted in its start finds nobody to talk to, and stays all the same.
+    """
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+            if parent == os.getpid():
+                os.kill(int(stat.parent.name), signal.SIGKILL)
+        except (OSError, ValueError):
+            continue  # it has ended meanwhile
 
 
 def _given_by_submit() -> frozenset[str]:

@@ -167,3 +167,27 @@ def test_losing_the_lease_ends_the_job(tmp_path: Path) -> None:
     assert process.wait(30) == 1
     text = (tmp_path / "out").read_text()
     assert "bundle-controller: " in text and "lease" in text.splitlines()[-1]
+
+
+def test_a_stop_while_spark_starts_leaves_no_process_behind(tmp_path: Path) -> None:
+    process = start(tmp_path)
+    deadline = time.monotonic() + 30
+    while not any(b"java" in line for line in group_of(process.pid)):
+        assert process.poll() is None and time.monotonic() < deadline, "no JVM was started"
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+    time.sleep(0.5)  # a killed process takes a moment to go
+    assert group_of(process.pid) == []
+
+
+def group_of(group: int) -> list[bytes]:
+    """Command lines of the processes of a group."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            if int(stat.read_text().rpartition(")")[2].split()[2]) == group:
+                found.append((stat.parent / "cmdline").read_bytes())
+        except OSError:
+            continue  # it has ended meanwhile
+    return [line for line in found if line]
