@@ -129,17 +129,23 @@ class Judge:
                 )
 
     def cover(self) -> None:
-        """Invariant 4; a namespace must stay covered once it was."""
+        """Invariant 4; a namespace must stay covered once it was.
+
+        A bundle that is Splitting and all that lies within its children are one chain.
+        """
         chains: dict[str, list[tuple[int, int, str]]] = {}
-        parts = {
-            child
+        parts = [
+            split_name(child)
             for name, row in self.table.items()
             if row.state == "Splitting"
             for child in row.children(name)
-        }
+        ]
         for name, row in self.table.items():
-            if row.state in LIVE and name not in parts:
-                namespace, lower, upper = split_name(name)
+            namespace, lower, upper = split_name(name)
+            is_part = any(
+                space == namespace and low <= lower and upper <= high for space, low, high in parts
+            )
+            if row.state in LIVE and not is_part:
                 chains.setdefault(namespace, []).append((lower, upper, name))
         for namespace, units in sorted(chains.items()):
             units.sort()
