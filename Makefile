@@ -17,7 +17,7 @@ SECONDS ?= 120
 FOREVER ?=
 SUMMARY ?=
 
-.PHONY: help setup demo test test-fast check bench chaos clean
+.PHONY: help setup demo test test-fast check bench chaos explore clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ FIRST ?= 0
 
 chaos: $(STAMP) ## the fault simulator: SEEDS runs from seed FIRST on
 	$(BIN)/python -m controller.sim.chaos --seeds "$(SEEDS)" --first "$(FIRST)"
+
+explore: $(STAMP) ## every state of a small cluster, all scopes
+	$(BIN)/python -m controller.sim.explore --full
 
 clean: ## everything that can be made again, except checkpoints and data
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
