@@ -152,7 +152,7 @@ MUTANTS = (
     Mutant(bury_at_once, _scope(0, 1, 1, DUPLICATE), "version"),
     Mutant(short_grace, _scope(0, 0, 2, DELAY), SERVED_TWICE),
     Mutant(no_drop, _scope(0, 0, 1, DELAY), "serves"),
-    Mutant(close_outlives_force, _scope(1, 0, 2, DELAY), SERVED_TWICE, 400_000),
+    Mutant(close_outlives_force, _scope(1, 0, 2, DELAY), "serves", 400_000),
 )
 
 

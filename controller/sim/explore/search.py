@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from controller.sim.chaos.judge import Violation
 from controller.sim.explore.bounds import Bounds
-from controller.sim.explore.world import Event, State, World
+from controller.sim.explore.effects import State
+from controller.sim.explore.world import Event, World
 
 # Bits of each part in a packed state; `_pack` raises when one does not suffice.
 WIDTHS = (26, 22, 22, 22, 18, 18, 10)

@@ -6,10 +6,11 @@ Called by `__main__` and by the tests when they fail.
 from __future__ import annotations
 
 from controller.sim.explore.bounds import Bounds
+from controller.sim.explore.effects import State
 from controller.sim.explore.records import text
 from controller.sim.explore.search import replay
 from controller.sim.explore.times import BROKERS, PARENT
-from controller.sim.explore.world import Event, State, World
+from controller.sim.explore.world import Event, World
 from controller.wire.commands import Assign, SplitBundle, Transfer
 
 SENTENCES = {
