@@ -56,6 +56,5 @@ FULL = (
     Bounds("all orders", 2, 1, 1),
     Bounds("split, messages", 0, 1, 2, MESSAGES),
     Bounds("transfers, messages", 2, 0, 2, MESSAGES),
-    Bounds("transfer, crashes", 1, 0, 2, CRASHES),
-    Bounds("split, crashes", 0, 1, 2, CRASHES),
+    Bounds("transfer and split, crashes", 1, 1, 2, CRASHES),
 )
