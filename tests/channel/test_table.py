@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.channel.conflict import keep_old, next_version
+from controller.channel.conflict import heals, keep_old, next_version
 from controller.channel.states import Storage
 from controller.channel.table import ChannelTable, Loser, Outcome, serving_broker
 from controller.wire.channel import (
@@ -268,7 +268,7 @@ def losers_in(history: list[tuple[int, Any, str | None]]) -> list[tuple[int, Any
         greatest = max((r.versionId for _, r, _ in losers), default=None)
         if why is not None:
             losers += [(at, new, why)] if stands is not None else []
-        elif new is None or greatest is None or (new.force and new.versionId > greatest):
+        elif greatest is None or heals(greatest, new):
             losers = []
         stands = stands if why is not None else new
     return losers
