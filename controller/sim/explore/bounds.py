@@ -1,6 +1,8 @@
 """What an exploration covers: how many orders and faults of which kinds a path may hold.
 
-Times are those of `times`; the length of a path and the time that passes on it are not bounded.
+Times are those of `times`, which also bound how long a leader may be paused, a close may hang and
+a copy of a record may be on its way; how long an agent is in trouble, the length of a path and the
+time that passes on it are not bounded.
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ QUICK = (
 FULL = (
     *QUICK,
     Bounds("all orders", 2, 1, 1),
-    Bounds("split, messages", 0, 1, 2, MESSAGES),
+    Bounds("transfer, two faults", 1, 0, 2),
+    Bounds("split, two faults", 0, 1, 2),
     Bounds("transfers, messages", 2, 0, 2, MESSAGES),
     Bounds("transfer and split, crashes", 1, 1, 2, CRASHES),
 )
