@@ -26,7 +26,7 @@ from controller.wire.channel import ServiceUnitState, ServiceUnitStateData
 from controller.wire.commands import Assign, Command, encode_command
 
 CLUSTER = "kills"
-JOB = "job"
+JOB, STANDBY = "job", "standby"
 BROKERS = ("b1", "b2", "b3")
 CLOSE_MS = 1_000.0  # so slow that a kill can fall into it
 CONVERGED_S = 30.0  # the limit that the project promises
@@ -108,6 +108,13 @@ class Cluster:
     def start_job(self) -> None:
         command = [sys.executable, "-m", "controller.cli.main", "run", "--config", str(self.file)]
         self.children.start(JOB, command)
+
+    def start_standby(self) -> None:
+        """A second controller with a checkpoint of its own; returns when it is ready."""
+        command = [sys.executable, "-m", "controller.cli.main", "run", "--standby"]
+        command += ["--config", str(self.file), "--set", f"job.checkpoint={self.home / 'cp2'}"]
+        standby = self.children.start(STANDBY, command)
+        self.until(lambda: b"event=ready" in standby.output.read_bytes(), "a standby", 120)
 
     def start_broker(self, broker: str) -> None:
         spec = ProcessSpec(
