@@ -38,7 +38,11 @@ class NamespaceBundleStats(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class BundleStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`NamespaceBundleStats` plus the CRC-32 hashes of the bundle's topics, where known."""
+    """`NamespaceBundleStats` plus the CRC-32 hashes of the bundle's topics, where known.
+
+    `topicRates` (msg/s) and `topicThroughputs` (byte/s), in + out, stand in the order of
+    `topicHashes`; both are given or neither. 0.0 where a topic's load is not known.
+    """
 
     msgRateIn: float
     msgThroughputIn: float
@@ -49,6 +53,8 @@ class BundleStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     topics: int
     cacheSize: int = 0
     topicHashes: list[TopicHash] | None = None
+    topicRates: list[float] | None = None
+    topicThroughputs: list[float] | None = None
 
 
 class LocalBrokerData(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,7 +116,11 @@ class LoadReport(
     tag_field="reportType",
     tag="LoadReport",
 ):
-    """Our report: usage and all bundles (`full`) or the largest ones."""
+    """Our report: usage and all bundles (`full`), or the largest ones and the broker's totals.
+
+    Totals: of all bundles, also those that are not listed. All four are given or none; `topics`
+    may stand alone. What a full report says of them is not used: its bundles are summed.
+    """
 
     cluster: str
     broker: str
@@ -127,6 +137,11 @@ class LoadReport(
     bundles: dict[str, BundleStats]
     status: BrokerStatus = "up"
     transport: TransportHealth = "stable"
+    msgRateIn: float | None = None
+    msgRateOut: float | None = None
+    msgThroughputIn: float | None = None
+    msgThroughputOut: float | None = None
+    topics: Natural | None = None
 
 
 class Heartbeat(

@@ -34,6 +34,7 @@ from controller.wire.formats import (
 )
 from controller.wire.limits import WireLimits
 from controller.wire.rejects import WireError
+from controller.wire.topics import TopicLoads, checked_topics
 
 __all__ = [
     "BrokerLoadData",
@@ -47,13 +48,14 @@ __all__ = [
     "ResourceUsage",
     "TopBundle",
     "TopBundlesLoadData",
+    "TopicLoads",
     "TransportHealth",
     "decode_report",
     "encode_heartbeat",
     "encode_load_report",
 ]
 
-Kind = Literal["full", "top", "broker", "heartbeat", "cleared"]
+Kind = Literal["full", "partial", "top", "broker", "heartbeat", "cleared"]
 
 RESOURCES = ("cpu", "memory", "directMemory", "bandwidthIn", "bandwidthOut")
 TOTALS = ("msgRateIn", "msgRateOut", "msgThroughputIn", "msgThroughputOut")
@@ -79,8 +81,9 @@ def _no_stats() -> NDArray[np.float64]:
 class Report:
     """One load report in the core's form.
 
-    kind: full = all bundles of the broker; top = some bundles; broker = usage only; heartbeat;
-    cleared = Pulsar forgot the broker's data (a tombstone, or a record that was never updated).
+    kind: full = all bundles of the broker; partial = usage, totals and some bundles (ours); top =
+    some bundles only (Pulsar's); broker = usage only; heartbeat; cleared = Pulsar forgot the
+    broker's data (a tombstone, or a record that was never updated).
     """
 
     kind: Kind
@@ -92,6 +95,8 @@ class Report:
     # [n, 7]: `TOTALS`, consumers + producers, topics, cacheSize (bytes)
     bundle_stats: NDArray[np.float64] = field(default_factory=_no_stats)
     topic_hashes: dict[str, list[int]] = field(default_factory=dict)
+    topic_loads: dict[str, TopicLoads] = field(default_factory=dict)  # of some with topic_hashes
+    topics: int | None = None  # of the whole broker, where a partial report says so
     zone: str | None = None
     version: str | None = None
     status: BrokerStatus = "up"
@@ -145,21 +150,18 @@ def _of_load_report(data: LoadReport, broker: str, cluster: str, limits: WireLim
     usage = _checked_usage(data, limits)
     names = list(data.bundles)
     stats = _stats_array(data.bundles.values(), names, "bundles[{}]", limits)
-    hashes = {n: s.topicHashes for n, s in data.bundles.items() if s.topicHashes is not None}
-    for name, some in hashes.items():
-        if len(some) > limits.topic_hashes_max:
-            path = f'bundles["{name}"].topicHashes'
-            detail = f"{len(some)} hashes; allowed are {limits.topic_hashes_max}"
-            raise WireError("absurd_value", path, detail)
+    hashes, loads = checked_topics(data.bundles, limits)
     return Report(
-        kind="full" if data.full else "top",
+        kind="full" if data.full else "partial",
         broker=broker,
         sequence=data.sequence,
         usage=usage,
-        totals=_sums(stats) if data.full else None,
+        totals=_sums(stats) if data.full else _said_totals(data, limits),
         bundle_names=names,
         bundle_stats=stats,
         topic_hashes=hashes,
+        topic_loads=loads,
+        topics=None if data.full else data.topics,
         zone=data.zone,
         version=data.brokerVersion,
         status=data.status,
@@ -234,8 +236,17 @@ def _without_unmeasured(usage: tuple[float, ...]) -> tuple[float, ...]:
     return tuple(chain.from_iterable((0.0, 0.0) if p == (-1, -1) else p for p in pairs))
 
 
+def _said_totals(data: LoadReport, limits: WireLimits) -> tuple[float, float, float, float] | None:
+    """Totals of a partial report; one that gives some of the four gives too little."""
+    given = [getattr(data, name) is not None for name in TOTALS]
+    if any(given) and not all(given):
+        name = TOTALS[given.index(False)]
+        raise WireError("missing_field", name, f"other totals are given, {name} is missing")
+    return _checked_totals(data, limits) if all(given) else None
+
+
 def _checked_totals(
-    data: LocalBrokerData | BrokerLoadData, limits: WireLimits
+    data: LocalBrokerData | BrokerLoadData | LoadReport, limits: WireLimits
 ) -> tuple[float, float, float, float]:
     totals: tuple[float, float, float, float] = _total_values(data)
     if min(totals) < 0 or max(totals) > limits.value_max:

@@ -83,6 +83,17 @@ def load_report(bundles: int = 2, full: bool = True) -> Json:
     }
 
 
+def load_report_with_topics() -> Json:
+    document = load_report()
+    for stats_of_bundle in document["bundles"].values():
+        stats_of_bundle |= {"topicRates": [1.5, 0.0], "topicThroughputs": [150.0, 0.0]}
+    return document
+
+
+def partial_report() -> Json:
+    return {**load_report(full=False), **totals(), "topics": 12}
+
+
 def heartbeat() -> Json:
     return {
         "reportType": "Heartbeat",

@@ -32,6 +32,8 @@ FORMATS = {
     "broker": build.broker_load_data,
     "top": build.top_bundles_load_data,
     "ours": build.load_report,
+    "loaded": build.load_report_with_topics,
+    "partial": build.partial_report,
     "heartbeat": build.heartbeat,
 }
 B0 = build.bundle_name(0)
@@ -76,10 +78,35 @@ def test_our_load_report() -> None:
     assert report.topic_hashes[B0] == [5, 4_000_000_000]
 
 
-def test_a_report_of_the_largest_bundles_has_no_totals() -> None:
-    report = decode(build.load_report(full=False))
-    assert (report.kind, report.totals) == ("top", None)
+def test_a_report_of_the_largest_bundles_says_the_totals_itself() -> None:
+    report = decode(build.partial_report())
+    assert (report.kind, report.totals, report.topics) == ("partial", (100, 101, 102, 103), 12)
     assert report.usage is not None
+    assert len(report.bundle_names) == 2
+
+
+def test_a_report_of_the_largest_bundles_may_lack_the_totals() -> None:
+    report = decode(build.load_report(full=False))
+    assert (report.kind, report.totals, report.topics) == ("partial", None, None)
+    assert report.usage is not None
+
+
+def test_totals_of_a_full_report_are_those_of_its_bundles() -> None:
+    report = decode({**build.partial_report(), "full": True})
+    assert (report.kind, report.topics) == ("full", None)
+    assert report.totals == decode(build.load_report()).totals
+
+
+def test_loads_of_topics_stand_beside_their_hashes() -> None:
+    document = changed(build.load_report(), ["bundles", B0, "topicRates"], [0.5, 0])
+    document = changed(document, ["bundles", B0, "topicThroughputs"], [100, 0.0])
+    report = decode(document)
+    assert set(report.topic_hashes) == {B0, build.bundle_name(1)}
+    assert list(report.topic_loads) == [B0]
+    loads = report.topic_loads[B0]
+    assert (loads.hashes.dtype, loads.rates.dtype) == (np.int64, np.float64)
+    assert loads.hashes.tolist() == report.topic_hashes[B0] == [5, 4_000_000_000]
+    assert (loads.rates.tolist(), loads.throughputs.tolist()) == ([0.5, 0.0], [100.0, 0.0])
 
 
 def test_totals_do_not_depend_on_the_order_of_bundles() -> None:
@@ -146,6 +173,7 @@ def test_encoders_write_what_the_decoder_reads() -> None:
 
 
 LOCAL, OURS = build.local_broker_data(), build.load_report()
+PARTIAL, LOADED = build.partial_report(), build.load_report_with_topics()
 ROW = f'lastStats["{B0}"]'
 
 
@@ -204,6 +232,28 @@ def test_the_bundle_and_its_field_are_named(document: Any, expected: tuple[str, 
          ("negative", f'bundles["{B0}"].topicHashes[1]')),
         (changed(OURS, ["bundles", B0, "topicHashes"], [1] * 20_001),
          ("absurd_value", f'bundles["{B0}"].topicHashes')),
+        (changed(LOADED, ["bundles", B0, "topicRates"], [1.0]),
+         ("absurd_value", f'bundles["{B0}"].topicRates')),
+        (changed(LOADED, ["bundles", B0, "topicThroughputs"], [1.0, 2.0, 3.0]),
+         ("absurd_value", f'bundles["{B0}"].topicThroughputs')),
+        (changed(LOADED, ["bundles", B0, "topicRates"], [1.0, -0.5]),
+         ("negative", f'bundles["{B0}"].topicRates[1]')),
+        (changed(LOADED, ["bundles", B0, "topicThroughputs"], [1e16, 0]),
+         ("absurd_value", f'bundles["{B0}"].topicThroughputs[0]')),
+        (changed(LOADED, ["bundles", B0, "topicRates"], [1.0, math.nan]),
+         ("not_finite", f'bundles["{B0}"].topicRates[1]')),
+        (changed(LOADED, ["bundles", B0, "topicRates"], [1.0, "x"]),
+         ("wrong_type", f'bundles["{B0}"].topicRates[1]')),
+        (changed(LOADED, ["bundles", B0, "topicRates"], DELETE),
+         ("missing_field", f'bundles["{B0}"].topicRates')),
+        (changed(LOADED, ["bundles", B0, "topicThroughputs"], None),
+         ("missing_field", f'bundles["{B0}"].topicThroughputs')),
+        (changed(LOADED, ["bundles", B0, "topicHashes"], DELETE),
+         ("missing_field", f'bundles["{B0}"].topicHashes')),
+        (changed(PARTIAL, ["msgRateOut"], DELETE), ("missing_field", "msgRateOut")),
+        (changed(PARTIAL, ["msgRateOut"], -1.0), ("negative", "msgRateOut")),
+        (changed(PARTIAL, ["msgThroughputIn"], 1e16), ("absurd_value", "msgThroughputIn")),
+        (changed(PARTIAL, ["topics"], -1), ("negative", "topics")),
         (changed(OURS, ["bundles", "plain"], {}), ("missing_field", 'bundles["plain"].msgRateIn')),
         (changed(build.top_bundles_load_data(), ["topBundlesLoadData", 1, "stats", "topics"], -1),
          ("negative", "topBundlesLoadData[1].stats.topics")),
@@ -301,6 +351,11 @@ def test_hostile_records_give_a_report_or_a_wire_error(value: bytes) -> None:
     assert (report.bundle_stats >= 0).all()
     assert report.bundle_stats.shape == (len(report.bundle_names), 7)
     assert report.usage is None or all(0 <= u <= DEFAULT_LIMITS.value_max for u in report.usage)
+    assert report.totals is None or all(0 <= t < math.inf for t in report.totals)
+    for name, loads in report.topic_loads.items():
+        assert len(loads.hashes) == len(loads.rates) == len(loads.throughputs)
+        assert loads.hashes.tolist() == report.topic_hashes[name]
+        assert ((loads.rates >= 0) & (loads.throughputs >= 0)).all()
     assert report.broker == "b1"
     for name in report.bundle_names:
         name.encode()
