@@ -6,7 +6,7 @@ import sys
 import threading
 from pathlib import Path
 
-from controller.agent.port import BrokerError, BrokerLoad
+from controller.agent.port import BrokerError, BrokerLoad, TopicLoad
 from controller.agent.runtime import AgentRuntime, RuntimeSettings
 from controller.agent.state import AgentSettings
 from controller.sim.boundaries import Boundaries, FileBoundaries, put_children
@@ -26,8 +26,8 @@ class ExampleBroker:  # Serves names; a real broker opens and closes topics wher
     def load_report(self) -> BrokerLoad:
         return BrokerLoad(IDLE, IDLE, IDLE, IDLE, IDLE, dict.fromkeys(sorted(self.served), QUIET))
 
-    def topic_hashes(self, bundle: str) -> list[int]:
-        return []  # asked for only where a report says that a bundle has many topics
+    def topic_loads(self, bundle: str) -> list[TopicLoad]:
+        return []  # asked for only where a report says that a bundle has many topics or messages
 
     def acquire(self, bundle: str) -> None:
         self._replace(None, {bundle})

@@ -14,6 +14,7 @@ A promise of `controller.agent.port` that no test here would miss is a fault of 
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -126,11 +127,12 @@ class BrokerContract:
         broker.fence()
         self._report(broker, set())
 
-    def test_topic_hashes_are_hashes(self) -> None:
-        """CRC-32 values of what a report has listed."""
+    def test_topic_loads_are_hashes_and_loads(self) -> None:
+        """Of what a report has listed: CRC-32 values, and loads that are numbers from 0 on."""
         broker = self._serving(self.BUNDLE)
-        hashes = broker.topic_hashes(self.BUNDLE)
-        assert all(isinstance(one, int) and 0 <= one <= 0xFFFFFFFF for one in hashes), hashes
+        for topic in broker.topic_loads(self.BUNDLE):
+            assert isinstance(topic.hash, int) and 0 <= topic.hash <= 0xFFFFFFFF, topic
+            assert 0.0 <= topic.rate < math.inf and 0.0 <= topic.throughput < math.inf, topic
 
     def test_a_redirect_serves_nothing_and_may_come_for_any_bundle(self) -> None:
         """After a release with a destination; its clients may have left long ago."""
@@ -236,7 +238,7 @@ class BrokerContract:
         tries: dict[str, Callable[[], object]] = {
             "acquire": lambda: broker.acquire(self.BUNDLE),
             "load_report": broker.load_report,
-            "topic_hashes": lambda: broker.topic_hashes(self.BUNDLE),
+            "topic_loads": lambda: broker.topic_loads(self.BUNDLE),
             "drop": lambda: broker.drop(self.OTHER),
             "redirect": lambda: broker.redirect(self.OTHER, None),
             "split": lambda: broker.split(self.BUNDLE, self.CHILDREN),

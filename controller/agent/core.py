@@ -139,7 +139,9 @@ def _signs_of_life(turn: Turn) -> None:
         turn.sequence += 1
         turn.report_due_ms = turn.now_ms + turn.settings.report_interval_ms
         turn.heartbeat_due_ms = turn.now_ms + turn.settings.heartbeat_interval_ms
-        turn.act(SendReport(turn.sequence, turn.status, turn.transport_health()))
+        health, is_forced = turn.transport_health(), turn.is_report_forced
+        turn.act(SendReport(turn.sequence, turn.status, health, is_forced))
+        turn.is_report_forced = False
     elif turn.now_ms >= turn.heartbeat_due_ms:
         _send_heartbeat(turn)
 

@@ -186,11 +186,15 @@ class Unfence:
 
 @dataclass(frozen=True, slots=True)
 class SendReport:
-    """Send a load report with this sequence number."""
+    """Send a load report with this sequence number, or a heartbeat if nothing is worth a report.
+
+    `is_forced`: bundles of this broker moved or were split since the last one was asked for.
+    """
 
     sequence: int
     status: BrokerStatus = "up"
     transport: TransportHealth = "stable"
+    is_forced: bool = False
 
 
 @dataclass(frozen=True, slots=True)

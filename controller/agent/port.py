@@ -2,7 +2,7 @@
 
 `controller.agent.runtime` is the only caller. From which thread a call comes:
 
-- The agent's loop, one call after the other: `load_report`, `topic_hashes`, `acquire`, `split`,
+- The agent's loop, one call after the other: `load_report`, `topic_loads`, `acquire`, `split`,
   `drop`, `redirect`, `fence`, `unfence`, and `close` at the end. While one of them runs the loop
   does not read the channel, and a loop that does not read loses its lease. So each must return
   within `unheard_poll_ms` less a poll (150 ms by default), and must not wait for the channel.
@@ -40,7 +40,7 @@ class BrokerLoad:
     """What one load report says: five usages and the statistics of every bundle served.
 
     Usages as Pulsar's: cpu in points (limit = 100 x cores), memory in MB, bandwidth in Kbit/s.
-    `topic_hashes` is asked for only where the agent wants it (see `Broker.topic_hashes`).
+    Topics are asked for only where the agent wants them (see `Broker.topic_loads`).
     """
 
     cpu: ResourceUsage
@@ -53,20 +53,30 @@ class BrokerLoad:
     version: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class TopicLoad:
+    """One topic of a bundle; its load is what a split by load goes by."""
+
+    hash: int  # CRC-32 of the full name: controller.model.bundles.topic_hash
+    rate: float = 0.0  # msg/s, in + out; 0.0 = none, or not known
+    throughput: float = 0.0  # byte/s, in + out; 0.0 = none, or not known
+
+
 class Broker(Protocol):
     """One broker as its agent sees it."""
 
     def load_report(self) -> BrokerLoad:
-        """Load at this moment; called once per report interval.
+        """Load at this moment; called once per report interval, also if nothing is reported.
 
         Guarantee: lists every bundle that is served, also idle ones, and no other.
         Time: 100 ms. If it raises, a heartbeat is sent instead, and the next interval asks again.
         """
 
-    def topic_hashes(self, bundle: str) -> list[int]:
-        """CRC-32 hashes of the bundle's topics, any order; called only for big bundles.
+    def topic_loads(self, bundle: str) -> list[TopicLoad]:
+        """The bundle's topics, any order; called only for bundles that may be split soon.
 
-        Right after `load_report`, for bundles that it listed. If it raises: as `load_report`.
+        Right after `load_report`, for bundles that it listed with many topics or a high rate.
+        Time: 100 ms for all calls of one report. If it raises: as `load_report`.
         """
 
     def acquire(self, bundle: str) -> None:

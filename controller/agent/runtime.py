@@ -34,6 +34,7 @@ from controller.agent.lookups import Lookups
 from controller.agent.outbox import Outbox
 from controller.agent.port import Broker
 from controller.agent.reader import ChannelReader
+from controller.agent.settings import RuntimeSettings
 from controller.agent.signs import SignsOfLife
 from controller.agent.state import (
     AgentSettings,
@@ -50,27 +51,12 @@ from controller.transport.port import OutRecord, Transport
 from controller.wire.channel import ServiceUnitStateData, encode_channel
 from controller.wire.commands import Assign, encode_command
 
+__all__ = ["AgentRuntime", "RuntimeCounts", "RuntimeSettings"]
+
 _log = structlog.get_logger("controller.agent")
 
 LAST_WORD_TRIES = 3
 """Appends of the last heartbeat: without it the bundles wait for the take-over time, no more."""
-
-
-@dataclass(frozen=True, slots=True)
-class RuntimeSettings:
-    """How the loop talks to the transport."""
-
-    channel_topic: str = "bundle-state"
-    reports_topic: str = "load-reports"
-    commands_topic: str = "controller-commands"
-    poll_interval_ms: int = 100  # pace of reading the channel; half of unheard_poll_ms or less
-    read_records_max: int = 1_000  # per read, so that a long channel does not block the lease
-    release_threads: int = 4  # closes that may run at once
-    backoff_min_ms: int = 100  # first pause after a transport error, doubled each time
-    backoff_max_ms: int = 2_000  # longest pause; well below the lease
-    outbox_records_max: int = 10_000  # channel records waiting for the transport
-    topic_hashes_above: int = 500  # reports list topic hashes of bundles with more topics
-    shutdown_wait_ms: int = 30_000  # for the bundles to be taken before the end; 0 = do not wait
 
 
 @dataclass(slots=True)
@@ -82,6 +68,7 @@ class RuntimeCounts:
     transport_errors: int = 0
     reports: int = 0
     report_errors: int = 0
+    reports_spared: int = 0  # a heartbeat was sent instead, because too little had changed
     refused: int = 0  # channel records for which the outbox had no room
 
 
@@ -122,7 +109,7 @@ class AgentRuntime:
         self._wall = wall
         self._key = f"{cluster}/{broker}"
         self._log = _log.bind(cluster=cluster, broker=broker)
-        self._signs = SignsOfLife(cluster, broker, port, settings.topic_hashes_above, wall)
+        self._signs = SignsOfLife(cluster, broker, port, settings, clock, wall)
         self._reader = ChannelReader(transport, settings.channel_topic, settings.read_records_max)
         self._outbox = Outbox(settings.outbox_records_max)
         self._done: queue.SimpleQueue[ev.Event] = queue.SimpleQueue()
@@ -281,6 +268,7 @@ class AgentRuntime:
         self._writes.succeeded(self._clock())
         self._outbox.acknowledged()
         if has_sign:
+            self._signs.acknowledged()
             self._feed(ev.Heard(started_ms))
         return self._outbox.is_empty
 
@@ -338,13 +326,13 @@ class AgentRuntime:
     def _report(self, sign: ev.SendReport) -> None:
         try:
             value = self._signs.report(sign)
+            self.counts.reports += value is not None
+            self.counts.reports_spared += value is None
         except Exception as error:  # the port's own code: anything may come
             self.counts.report_errors += 1
             self._log.warning("broker gave no load report", error=repr(error))
-            value = self._signs.heartbeat(sign)
-        else:
-            self.counts.reports += 1
-        self._queue_sign(value)
+            value = None
+        self._queue_sign(self._signs.heartbeat(sign) if value is None else value)
 
     def _queue_sign(self, value: bytes) -> None:
         self._outbox.sign = OutRecord(self._settings.reports_topic, self._key, value)

@@ -26,7 +26,7 @@ class AgentSettings:
     """How often an agent speaks and how long it trusts what it last heard."""
 
     heartbeat_interval_ms: int = 1_000  # sign of life between reports
-    report_interval_ms: int = 2_000  # full load report
+    report_interval_ms: int = 2_000  # the broker is asked for its load, and reported if due
     lease_ms: int = 10_000  # without reading the channel to its end for longer: stop serving
     unheard_poll_ms: int = 250  # the same, while signs of life do not get through: 2.5 polls
     heard_settle_ms: int = 35_000  # being heard again counts after so long: see `heard_wait`
@@ -105,6 +105,7 @@ class AgentState:
     jittery_until_ms: int = 0  # signs of life say until then that the transport had trouble
     heartbeat_due_ms: int = 0
     report_due_ms: int = 0
+    is_report_forced: bool = False  # the next one is sent whatever has changed: bundles moved
     sequence: int = 0  # of the last report or heartbeat; starts above that of an earlier process
     counts: Counts = field(default_factory=Counts)
 

@@ -54,6 +54,7 @@ class Turn:
         self.status = state.status
         self.heartbeat_due_ms = state.heartbeat_due_ms
         self.report_due_ms = state.report_due_ms
+        self.is_report_forced = state.is_report_forced
         self.sequence = state.sequence
         self._jittery_until_ms = state.jittery_until_ms
         self._before = state
@@ -83,6 +84,7 @@ class Turn:
             jittery_until_ms=self._jittery_until_ms,
             heartbeat_due_ms=self.heartbeat_due_ms,
             report_due_ms=self.report_due_ms,
+            is_report_forced=self.is_report_forced,
             sequence=self.sequence,
             counts=self._counts,
         )
@@ -178,6 +180,8 @@ class Turn:
         self._set(bundle, new)
         self._note_split(bundle, new)
         self._take_away(bundle, old, new)
+        # As Pulsar's brokers: what was reported before a move says little about what comes.
+        self.is_report_forced |= self.is_ours(new)
         if new is not None and new.state in IN_FLIGHT:
             # Written after the last read began, which did not bring it.
             self.in_flight_ms[bundle] = self.now_ms if self.read_ms is None else self.read_ms

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from controller.agent.own_log import OwnLog
-from controller.agent.port import BrokerError, BrokerLoad
+from controller.agent.port import BrokerError, BrokerLoad, TopicLoad
 from controller.sim.boundaries import Boundaries, put_children
 from controller.sim.workload import BundleLoad, Workload
 from controller.wire.reports import BundleStats, ResourceUsage
@@ -87,9 +87,12 @@ class SimulatedBroker:
         self._log.write("load", load_ratio=round(ratio, 5))
         return sample
 
-    def topic_hashes(self, bundle: str) -> list[int]:
-        """See `Broker.topic_hashes`."""
-        return self._workload.topic_hashes(bundle, self._elapsed_ms())
+    def topic_loads(self, bundle: str) -> list[TopicLoad]:
+        """See `Broker.topic_loads`."""
+        hashes, rates = self._workload.topic_rates(bundle, self._elapsed_ms())
+        size = self._workload.spec.message_bytes
+        pairs = zip(hashes.tolist(), rates.tolist(), strict=True)
+        return [TopicLoad(hash_, rate, rate * size) for hash_, rate in pairs]
 
     def acquire(self, bundle: str) -> None:
         """See `Broker.acquire`."""

@@ -129,16 +129,16 @@ class Workload:
         size = self.spec.message_bytes
         return BundleLoad(rate_in, rate_out, rate_in * size, rate_out * size, topics)
 
-    def topic_hashes(self, bundle: str, t_ms: float) -> list[int]:
-        """CRC-32 hashes of the topics that the bundle has at `t_ms`, ascending."""
+    def topic_rates(self, bundle: str, t_ms: float) -> tuple[Hashes, Floats]:
+        """CRC-32 hashes, ascending, and msg/s of the topics that the bundle has at `t_ms`."""
         namespace, lower, upper = split_name(bundle)
         topics = self._topics.get(namespace)
         if topics is None:
-            return []
+            return np.zeros(0, np.int64), np.zeros(0)
         first, last = self._slices(namespace, [(lower, upper)])
         here = slice(int(first[0]), int(last[0]))
         alive = topics.born_ms[here] <= t_ms
-        return [int(value) for value in topics.hashes[here][alive]]
+        return topics.hashes[here][alive], self._rates(topics, t_ms)[here][alive]
 
     def _slices(
         self, namespace: str, ranges: list[tuple[int, ...]]
@@ -152,20 +152,22 @@ class Workload:
 
     def _sums(self, namespace: str, t_ms: float) -> tuple[Floats, Hashes]:
         """Prefix sums over the topics at `t_ms`: rate and number of living topics, [n + 1]."""
-        spec, topics = self.spec, self._topics[namespace]
-        alive = topics.born_ms <= t_ms
+        topics, zero = self._topics[namespace], np.zeros(1)
+        return (
+            np.concatenate((zero, np.cumsum(self._rates(topics, t_ms)))),
+            np.concatenate((zero, np.cumsum(topics.born_ms <= t_ms))).astype(np.int64),
+        )
+
+    def _rates(self, topics: _Topics, t_ms: float) -> Floats:
+        """Rate of each topic at `t_ms`, 0 of those that are not born yet."""
+        spec = self.spec
         swing = np.sin(2.0 * math.pi * t_ms / spec.noise_period_ms + topics.phase)
         center = (0.1 + spec.hot_turn_share * t_ms / spec.run_ms) % 1.0
         apart = np.abs(topics.ring - center)
         apart = np.minimum(apart, 1.0 - apart) / spec.hot_width_share
         rate = topics.base * (1.0 + spec.noise_ratio * swing)
         rate += topics.hot * np.exp(-0.5 * apart * apart)
-        rate = np.where(alive, rate, 0.0)
-        zero = np.zeros(1)
-        return (
-            np.concatenate((zero, np.cumsum(rate))),
-            np.concatenate((zero, np.cumsum(alive))).astype(np.int64),
-        )
+        return np.where(topics.born_ms <= t_ms, rate, 0.0)
 
     def _build(self, index: int, namespace: str) -> _Topics:
         spec = self.spec

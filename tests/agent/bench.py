@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from controller.agent.port import BoundariesChangedError, BrokerError, BrokerLoad
+from controller.agent.port import BoundariesChangedError, BrokerError, BrokerLoad, TopicLoad
 from controller.agent.runtime import AgentRuntime, RuntimeSettings
 from controller.agent.state import AgentSettings
 from controller.transport.embedded import EmbeddedLog
@@ -38,6 +37,17 @@ SETTINGS = RuntimeSettings(
 NONE = ResourceUsage(0.0, 100.0)
 
 
+def stats(rate: float = 2.0, throughput: float = 2.0, topics: int = 5) -> BundleStats:
+    """Figures of a bundle, in + out."""
+    return BundleStats(
+        msgRateIn=rate / 2,
+        msgRateOut=rate / 2,
+        msgThroughputIn=throughput / 2,
+        msgThroughputOut=throughput / 2,
+        topics=topics,
+    )
+
+
 class ShakyLog(EmbeddedLog):
     """A real log whose reads or writes fail while it is told so."""
 
@@ -63,6 +73,10 @@ class ListBroker:
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.load_fails = False
+        self.cpu = NONE
+        self.stats = {LOW: stats(topics=5), PARENT: stats(topics=6)}
+        self.topics_fail = False
+        self.topics = [TopicLoad(1), TopicLoad(2), TopicLoad(3)]
         self.failing: dict[str, int] = {}  # how often a method is going to fail
         self.may_close = threading.Event()
         self.may_close.set()
@@ -72,16 +86,12 @@ class ListBroker:
     def load_report(self) -> BrokerLoad:
         if self.load_fails:
             raise BrokerError("no figures")
-        stats = {
-            name: BundleStats(
-                msgRateIn=1.0, msgRateOut=1.0, msgThroughputIn=1.0, msgThroughputOut=1.0, topics=n
-            )
-            for name, n in ((LOW, 5), (PARENT, 6))
-        }
-        return BrokerLoad(NONE, NONE, NONE, NONE, NONE, stats)
+        return BrokerLoad(self.cpu, NONE, NONE, NONE, NONE, dict(self.stats))
 
-    def topic_hashes(self, bundle: str) -> list[int]:
-        return [1, 2, 3]
+    def topic_loads(self, bundle: str) -> list[TopicLoad]:
+        if self.topics_fail:
+            raise BrokerError("no topics")
+        return self.topics
 
     def acquire(self, bundle: str) -> None:
         self.calls.append(f"acquire {bundle}")
@@ -131,7 +141,7 @@ class Bench:
         path: Path,
         channel_partitions: int = 1,
         ticks: bool = False,
-        shutdown_wait_ms: int = 30_000,
+        settings: RuntimeSettings = SETTINGS,
     ) -> None:
         self.now_ms = 1_000
         started_ns = time.monotonic_ns() if ticks else None
@@ -151,7 +161,7 @@ class Bench:
             self.broker,
             self.log,
             AGENT,
-            replace(SETTINGS, shutdown_wait_ms=shutdown_wait_ms),
+            settings,
             clock=clock,
             wall=lambda: 7_000_000 + clock(),
         )

@@ -5,6 +5,7 @@ The bad ones are `LockedBroker` with one promise broken; each names the test tha
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import pytest
 
 from controller.agent.contract import BrokerContract
 from controller.agent.own_log import OwnLog
-from controller.agent.port import Broker, BrokerError, BrokerLoad
+from controller.agent.port import Broker, BrokerError, BrokerLoad, TopicLoad
 from controller.model.bundles import split_name
 from controller.sim.boundaries import (
     MemoryBoundaries,
@@ -102,8 +103,8 @@ class LockedBroker:
         with self.lock:
             return BrokerLoad(NONE, NONE, NONE, NONE, NONE, dict.fromkeys(self.serves, STATS))
 
-    def topic_hashes(self, bundle: str) -> list[int]:
-        return [0, 0xFFFFFFFF]
+    def topic_loads(self, bundle: str) -> list[TopicLoad]:
+        return [TopicLoad(0), TopicLoad(0xFFFFFFFF, 1.5, 150.0)]
 
     def acquire(self, bundle: str) -> None:
         with self.lock:
@@ -251,8 +252,13 @@ class RedirectServes(LockedBroker):
 
 
 class HashesBeyond32Bits(LockedBroker):
-    def topic_hashes(self, bundle: str) -> list[int]:
-        return [1 << 32]
+    def topic_loads(self, bundle: str) -> list[TopicLoad]:
+        return [TopicLoad(1 << 32)]
+
+
+class TopicsWithoutNumbers(LockedBroker):
+    def topic_loads(self, bundle: str) -> list[TopicLoad]:
+        return [TopicLoad(1, math.nan)]
 
 
 class KeepsTheParent(LockedBroker):
@@ -371,7 +377,8 @@ SPOILT: list[tuple[type[LockedBroker], Callable[[Contract], None]]] = [
     (ReportsOldBundles, Contract.test_a_report_lists_exactly_what_is_served),
     (ReportsNoIdleBundles, Contract.test_a_report_lists_exactly_what_is_served),
     (RedirectServes, Contract.test_a_redirect_serves_nothing_and_may_come_for_any_bundle),
-    (HashesBeyond32Bits, Contract.test_topic_hashes_are_hashes),
+    (HashesBeyond32Bits, Contract.test_topic_loads_are_hashes_and_loads),
+    (TopicsWithoutNumbers, Contract.test_topic_loads_are_hashes_and_loads),
     (KeepsTheParent, Contract.test_a_split_serves_the_children_instead_and_is_idempotent),
     (SplitsInTwoOnly, Contract.test_a_split_serves_the_children_instead_and_is_idempotent),
     (SplitsOnce, Contract.test_a_split_serves_the_children_instead_and_is_idempotent),

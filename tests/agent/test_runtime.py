@@ -11,8 +11,6 @@ import pytest
 from controller.agent.watchdog import LeaseWatchdog
 from controller.transport.port import OutRecord
 from controller.wire.channel import ServiceUnitState, decode_channel
-from controller.wire.limits import WireLimits
-from controller.wire.reports import decode_report
 from tests.agent.bench import AGENT, Bench
 from tests.agent.builders import LOW, PARENT
 
@@ -113,14 +111,6 @@ def test_a_broker_without_figures_still_shows_that_it_lives(bench: Bench) -> Non
     bench.turns(50)
     assert set(bench.reports()) == {"heartbeat"}
     assert bench.runtime.counts.report_errors == 1
-
-
-def test_topic_hashes_are_listed_only_for_big_bundles(bench: Bench) -> None:
-    bench.turns(2)
-    rows = [r for p in range(2) for r in bench.log.read("reports", p, 0, 10)]
-    report = decode_report(rows[0].value, "b1", "c", WireLimits())
-    assert report.topic_hashes == {PARENT: [1, 2, 3]}
-    assert report.sequence > 7_000_000
 
 
 def test_stop_ends_serving_before_the_loop_returns(bench: Bench) -> None:

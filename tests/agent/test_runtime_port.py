@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from controller.transport.embedded import EmbeddedLog
 from controller.transport.port import OutRecord
 from controller.wire.channel import encode_channel
 from controller.wire.commands import Assign, decode_command
-from tests.agent.bench import AGENT, Bench, ListBroker
+from tests.agent.bench import AGENT, SETTINGS, Bench, ListBroker
 from tests.agent.builders import CHILDREN, HIGH, LOW, PARENT, data
 
 
@@ -245,7 +246,8 @@ def test_a_leaving_agent_waits_until_its_bundles_are_taken(tmp_path: Path) -> No
 
 def test_a_leaving_agent_does_not_wait_for_ever_nor_in_a_hurry(tmp_path: Path) -> None:
     for wait_ms, has_hurry in ((300, False), (60_000, True), (0, False)):
-        bench = Bench(tmp_path / f"{wait_ms}.db", ticks=True, shutdown_wait_ms=wait_ms)
+        settings = replace(SETTINGS, shutdown_wait_ms=wait_ms)
+        bench = Bench(tmp_path / f"{wait_ms}.db", ticks=True, settings=settings)
         _serving(bench)
         stop, hurry = threading.Event(), threading.Event()
         stop.set()

@@ -78,6 +78,17 @@ def test_a_report_lists_exactly_what_is_served_and_logs_the_load(bench: Bench) -
     assert load_ratio(load) > Capacity().background_ratio
 
 
+def test_the_topics_of_a_bundle_share_out_its_load(bench: Bench) -> None:
+    bench.broker.acquire(FIRST)
+    stats = bench.broker.load_report().bundles[FIRST]
+    topics = bench.broker.topic_loads(FIRST)
+    assert len({topic.hash for topic in topics}) == len(topics) == stats.topics
+    rate, throughput = sum(t.rate for t in topics), sum(t.throughput for t in topics)
+    assert rate == pytest.approx(stats.msgRateIn + stats.msgRateOut)
+    assert throughput == pytest.approx(stats.msgThroughputIn + stats.msgThroughputOut)
+    assert bench.broker.topic_loads("no/where/0x00000000_0xffffffff") == []
+
+
 def test_an_idle_broker_shows_its_background_load(bench: Bench) -> None:
     assert load_ratio(bench.broker.load_report()) == pytest.approx(Capacity().background_ratio)
 

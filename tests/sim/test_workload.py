@@ -48,9 +48,12 @@ def test_the_children_of_a_split_share_out_what_the_parent_had(
     assert int(parts.topics.sum()) == int(whole.topics[0])
     assert parts.rate_in.sum() == pytest.approx(whole.rate_in[0])
     assert parts.throughput_out.sum() == pytest.approx(whole.throughput_out[0])
-    hashes = [h for child in children for h in WORKLOAD.topic_hashes(child, t_ms)]
-    assert hashes == WORKLOAD.topic_hashes(parent, t_ms)
-    assert len(hashes) == int(whole.topics[0])
+    hashes, rates = WORKLOAD.topic_rates(parent, t_ms)
+    of_children = [WORKLOAD.topic_rates(child, t_ms) for child in children]
+    assert np.concatenate([one[0] for one in of_children]).tolist() == hashes.tolist()
+    assert np.concatenate([one[1] for one in of_children]).tolist() == rates.tolist()
+    assert len(hashes) == len(rates) == int(whole.topics[0])
+    assert rates.sum() == pytest.approx(whole.rate_in[0] + whole.rate_out[0])
 
 
 def test_the_growing_bundle_passes_the_split_threshold_at_its_share_of_the_run() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from controller.agent.port import BoundariesChangedError, BrokerError, BrokerLoad
+from controller.agent.port import BoundariesChangedError, BrokerError, BrokerLoad, TopicLoad
 from controller.sim.boundaries import Boundaries, put_children
 from controller.wire.reports import BundleStats, ResourceUsage
 
@@ -62,8 +62,8 @@ class ChaosBroker:
             },
         )
 
-    def topic_hashes(self, bundle: str) -> list[int]:
-        """See `Broker.topic_hashes`; bundles here are never that big."""
+    def topic_loads(self, bundle: str) -> list[TopicLoad]:
+        """See `Broker.topic_loads`; bundles here are never that big."""
         return []
 
     def acquire(self, bundle: str) -> None:

@@ -2,7 +2,8 @@
 
 Each function takes an `Agent` and returns the next one; nothing is changed in place. The state is
 normalised: its clock always shows `AGENT_NOW_MS`, so that time passing moves all times into the
-past. What is left out of it decides nothing: totals and the number of the last report.
+past. What is left out of it decides nothing here: totals, the number of the last report, and
+whether the next sign of life must be a report, because reports and heartbeats are one.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _DUE_BY_BUNDLE = {"wait_until_ms", "grace_until_ms"}
 _PAIR = {"heard_wait"}
 _BY_BUNDLE = tuple(sorted(_PAST_BY_BUNDLE | _DUE_BY_BUNDLE))
 _CONSTANT = {"cluster", "broker"}
-_LEFT_OUT = {"sequence", "counts"}
+_LEFT_OUT = {"sequence", "counts", "is_report_forced"}
 
 
 class Close(NamedTuple):
@@ -263,7 +264,7 @@ class _Run:
         """The agent afterwards, normalised."""
         return replace(
             self._agent,
-            core=replace(self._core, sequence=0, counts=Counts()),
+            core=replace(self._core, sequence=0, counts=Counts(), is_report_forced=False),
             served=frozenset(self.served),
             is_shut=self._is_shut,
             closes=tuple(sorted(self._closes)),
