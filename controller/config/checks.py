@@ -95,6 +95,13 @@ def _report_age(config: JobConfig) -> Iterator[str]:
             f"[balance.liveness] report_ttl_ms = {ttl} must be at least twice "
             f"agent.report_interval_ms = {every}, or brokers freeze between two reports; raise it"
         )
+    longest = config.agent.report_max_interval_ms
+    if config.agent.report_change_points > 0.0 and ttl <= longest + every:
+        yield (
+            f"[balance.liveness] report_ttl_ms = {ttl} must be above agent.report_max_interval_ms "
+            f"= {longest} and agent.report_interval_ms = {every} together, or brokers whose load "
+            "does not change freeze; raise it, or lower agent.report_max_interval_ms"
+        )
 
 
 def _ticks(config: JobConfig) -> Iterator[str]:

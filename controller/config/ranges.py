@@ -46,7 +46,11 @@ EXACT: Mapping[str, Rule] = MappingProxyType(
         "clusters.reports_topics": ANY,
         "agent.clock_drift_max_ratio": {"ge": 0.0, "le": 0.5},
         "agent.release_threads": {"ge": 1, "le": 64},
+        "agent.report_bundles_max": FROM_ZERO,  # 0 = all
+        "agent.report_excluded_namespaces": ANY,
         "agent.topic_hashes_above": FROM_ZERO,
+        "agent.topic_loads_above_rate": FROM_ZERO,
+        "agent.report_topics_max": FROM_ZERO,  # 0 = none
         "agent.split_tries_max": {"ge": 1, "le": 100},
         "agent.shutdown_wait_ms": FROM_ZERO,
         "metrics.host": TEXT,

@@ -73,6 +73,10 @@ class AgentSection:
 
     heartbeat_interval_ms: int = _AGENT.heartbeat_interval_ms
     report_interval_ms: int = _AGENT.report_interval_ms
+    report_change_points: float = _RUNTIME.report_change_points
+    report_max_interval_ms: int = _RUNTIME.report_max_interval_ms
+    report_bundles_max: int = _RUNTIME.report_bundles_max
+    report_excluded_namespaces: tuple[str, ...] = _RUNTIME.report_excluded_namespaces
     poll_interval_ms: int = _RUNTIME.poll_interval_ms
     lease_ms: int = _AGENT.lease_ms
     unheard_poll_ms: int = _AGENT.unheard_poll_ms
@@ -90,6 +94,8 @@ class AgentSection:
     backoff_max_ms: int = _RUNTIME.backoff_max_ms
     outbox_records_max: int = _RUNTIME.outbox_records_max
     topic_hashes_above: int = _RUNTIME.topic_hashes_above
+    topic_loads_above_rate: float = _RUNTIME.topic_loads_above_rate
+    report_topics_max: int = _RUNTIME.report_topics_max
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +183,12 @@ class JobConfig:
             backoff_min_ms=self.agent.backoff_min_ms,
             backoff_max_ms=self.agent.backoff_max_ms,
             outbox_records_max=self.agent.outbox_records_max,
-            topic_hashes_above=self.agent.topic_hashes_above,
             shutdown_wait_ms=self.agent.shutdown_wait_ms,
+            report_change_points=self.agent.report_change_points,
+            report_max_interval_ms=self.agent.report_max_interval_ms,
+            report_bundles_max=self.agent.report_bundles_max,
+            report_excluded_namespaces=self.agent.report_excluded_namespaces,
+            topic_hashes_above=self.agent.topic_hashes_above,
+            topic_loads_above_rate=self.agent.topic_loads_above_rate,
+            report_topics_max=self.agent.report_topics_max,
         )

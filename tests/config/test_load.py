@@ -132,6 +132,10 @@ def test_values_out_of_range_are_errors(key: str, value: object) -> None:
         ({"balance.liveness.late_after_ms": 1_500}, ["late_after_ms = 1500", "2000"]),
         ({"balance.liveness.late_after_ms": 19_000}, ["late_after_ms = 19000", "18000"]),
         ({"balance.liveness.report_ttl_ms": 3_000}, ["report_ttl_ms = 3000", "2000"]),
+        (
+            {"agent.report_change_points": 10.0, "agent.report_max_interval_ms": 178_000},
+            ["report_ttl_ms = 180000", "report_max_interval_ms = 178000", "= 2000", "lower"],
+        ),
         ({"balance.rounds.interval_ms": 7_000}, ["interval_ms = 7000", "multiple"]),
         ({"balance.rounds.settle_ms": 5_000}, ["settle_ms = 5000", "upkeep_interval_ms"]),
         ({"agent.takeover_grace_ms": 352}, ["takeover_grace_ms = 352", "at least 353"]),
@@ -192,6 +196,28 @@ def test_settings_of_the_agent_come_from_the_file(tmp_path: Path) -> None:
     agent, runtime = config.agent_settings(), config.runtime_settings("local")
     assert (agent.unheard_poll_ms, agent.split_tries_max, agent.split_retry_ms) == (220, 3, 9)
     assert (runtime.shutdown_wait_ms, runtime.commands_topic) == (5, "orders")
+
+
+def test_what_agents_report_comes_from_the_file(tmp_path: Path) -> None:
+    text = """[agent]
+report_change_points = 10.0
+report_max_interval_ms = 177999
+report_bundles_max = 50
+report_excluded_namespaces = ["pulsar/system", "t/quiet"]
+topic_hashes_above = 1
+topic_loads_above_rate = 2.5
+report_topics_max = 3
+"""
+    runtime = load_config(_file(tmp_path, text)).runtime_settings("local")
+    assert (runtime.report_change_points, runtime.report_max_interval_ms) == (10.0, 177_999)
+    assert runtime.report_bundles_max == 50
+    assert runtime.report_excluded_namespaces == ("pulsar/system", "t/quiet")
+    assert (runtime.topic_hashes_above, runtime.topic_loads_above_rate) == (1, 2.5)
+    assert runtime.report_topics_max == 3
+
+
+def test_agents_that_report_at_every_interval_need_no_longest_one() -> None:
+    assert load_config(None, {"agent.report_max_interval_ms": 10_000_000})
 
 
 def test_all_problems_are_told_together() -> None:
