@@ -72,11 +72,18 @@ EXACT: Mapping[str, Rule] = MappingProxyType(
         "balance.log.verdicts_top": FROM_ZERO,
         "balance.avg.min_unload_rate": FROM_ZERO,
         "balance.avg.min_unload_throughput": FROM_ZERO,
+        "balance.threshold.min_unload_throughput": FROM_ZERO,
+        "balance.uniform.min_unload_rate": FROM_ZERO,
+        "balance.uniform.min_unload_throughput": FROM_ZERO,
+        "balance.uniform.rate_difference_percent": FROM_ZERO,  # 0 switches it off
+        "balance.uniform.throughput_multiplier": FROM_ZERO,  # 0 switches it off
+        "balance.uniform.bundles_per_round_max": {"ge": -1},  # -1 = no limit
+        "balance.transfer.broker_delay_ms": FROM_ZERO,
         "balance.thresholds.sessions_max": ANY,  # <= 0 switches it off, as in Pulsar
         "balance.thresholds.rate_max": {"gt": 0.0},
         "balance.thresholds.throughput_max": {"gt": 0.0},
         "balance.thresholds.algorithm": {
-            "pattern": "^(range_equally_divide|topic_count_equally_divide)$"
+            "pattern": "^(range|topic_count|flow_or_qps)_equally_divide$"
         },
         "limits.value_max": {"gt": 0.0},
         "limits.record_bytes_max": {"ge": 1_024},

@@ -10,12 +10,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from controller.load.usage import ResourceWeights
 from controller.strategies.params import (
     AvgParams,
     BiggestFirstParams,
+    FilterParams,
     LeastResourceParams,
-    ResourceWeights,
+    MessageRateParams,
+    OverloadParams,
+    ThresholdParams,
     ThresholdSplitParams,
+    TransferParams,
+    UniformParams,
+    UsageParams,
 )
 from controller.wire.limits import WireLimits
 
@@ -98,9 +105,18 @@ class Settings:
     shed: str = "avg"
     place: str = "least_resource"
     split: str = "thresholds"
+    is_shed_enabled: bool = True  # loadBalancerSheddingEnabled
+    parity: bool = False  # decide as Pulsar 4.2 does, its known defects included
     avg: AvgParams = field(default_factory=AvgParams)
+    overload: OverloadParams = field(default_factory=OverloadParams)
+    threshold: ThresholdParams = field(default_factory=ThresholdParams)
+    uniform: UniformParams = field(default_factory=UniformParams)
+    transfer: TransferParams = field(default_factory=TransferParams)
     biggest_first: BiggestFirstParams = field(default_factory=BiggestFirstParams)
     least_resource: LeastResourceParams = field(default_factory=LeastResourceParams)
+    message_rate: MessageRateParams = field(default_factory=MessageRateParams)
+    usage: UsageParams = field(default_factory=UsageParams)
+    filters: FilterParams = field(default_factory=FilterParams)
     thresholds: ThresholdSplitParams = field(default_factory=ThresholdSplitParams)
     reports_topic: str = "load-reports"
     commands_topic: str = "controller-commands"

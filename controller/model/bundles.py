@@ -169,21 +169,3 @@ def split_range(range: HashRange, boundaries: Sequence[int]) -> list[HashRange]:
         raise ValueError(f"a boundary is given twice for {range}")
     edges = [range.lower, *cuts, range.upper]
     return [HashRange(a, b) for a, b in pairwise(edges)]
-
-
-def range_midpoint(lower: int, upper: int) -> int:
-    """Boundary of `range_equally_divide`: the middle, rounded down."""
-    return lower + (upper - lower) // 2
-
-
-def topic_count_boundary(sorted_hashes: Sequence[int]) -> int | None:
-    """Boundary of `topic_count_equally_divide`: between the two middle hashes.
-
-    None for fewer than two topics. Equal hashes may put it on a bound of the bundle, where no
-    split is possible; the caller checks.
-    """
-    if len(sorted_hashes) < 2:
-        return None
-    middle = len(sorted_hashes) // 2
-    before, after = sorted_hashes[middle - 1], sorted_hashes[middle]
-    return range_midpoint(before, after)

@@ -29,7 +29,8 @@ from controller.agent.events import (
 )
 from controller.agent.state import AgentSettings, new_state
 from controller.channel.conflict import next_version
-from controller.model.bundles import range_midpoint, split_name
+from controller.model.boundaries import range_midpoint
+from controller.model.bundles import split_name
 from controller.wire.channel import (
     LONG_MAX,
     LONG_MIN,

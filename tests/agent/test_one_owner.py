@@ -41,7 +41,8 @@ from controller.agent.events import (
 from controller.agent.state import AgentSettings, AgentState, deadline_ms, new_state
 from controller.channel.conflict import keep_old
 from controller.channel.states import IN_FLIGHT
-from controller.model.bundles import range_midpoint, split_name
+from controller.model.boundaries import range_midpoint
+from controller.model.bundles import split_name
 from controller.wire.channel import (
     ServiceUnitState,
     ServiceUnitStateData,

@@ -20,7 +20,8 @@ from controller.agent.own_log import wall_ms
 from controller.agent.runtime import RuntimeSettings
 from controller.agent.state import AgentSettings
 from controller.demo.observer import Observer, ObserverSettings
-from controller.model.bundles import range_midpoint, split_name
+from controller.model.boundaries import range_midpoint
+from controller.model.bundles import split_name
 from controller.sim.boundaries import FileBoundaries
 from controller.sim.process import ProcessSpec, write_spec
 from controller.sim.workload import Workload, WorkloadSpec

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from controller.core.state.columns import Columns
 from controller.core.state.tables import bundle_table
-from controller.core.state.windows import Sample, add_samples, smooth
+from controller.core.state.windows import Sample, add_samples
+from controller.load.averages import smooth
 from tests.golden_scenarios import load, ticks
 
 RATES = ("msgRateIn", "msgRateOut", "msgThroughputIn", "msgThroughputOut")

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller.model.boundaries import range_midpoint, topic_count_boundary
 from controller.model.bundles import (
     BUNDLES_PER_NAMESPACE_MAX,
     FULL_LOWER,
@@ -23,10 +24,8 @@ from controller.model.bundles import (
     bundles_of,
     equal_boundaries,
     full_topic_name,
-    range_midpoint,
     split_name,
     split_range,
-    topic_count_boundary,
     topic_hash,
     topic_namespace,
 )

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from controller.core.view.load import load_ratio
-from controller.strategies.avg import AvgShed
-from controller.strategies.params import AvgParams, ResourceWeights
-from controller.strategies.protocols import Memory
+from controller.load.usage import ResourceWeights, load_ratio
+from controller.strategies.memory import Memory
+from controller.strategies.params import AvgParams
+from controller.strategies.shed.avg import AvgShed
 from controller.strategies.view import ClusterView
 from tests.golden_scenarios import load, ticks
 from tests.views import B, make_view

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.strategies.avg import AvgShed
+from controller.strategies.memory import Memory
 from controller.strategies.params import AvgParams
-from controller.strategies.protocols import Memory
+from controller.strategies.shed.avg import AvgShed
 from tests.golden_text import run_golden
 from tests.views import B, make_view
 

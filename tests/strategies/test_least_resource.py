@@ -6,8 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.strategies.least_resource import MIN_BUNDLE_LOAD, LeastResourcePlace
 from controller.strategies.params import LeastResourceParams
+from controller.strategies.place.booking import MIN_BUNDLE_LOAD
+from controller.strategies.place.least_resource import LeastResourcePlace
 from controller.strategies.protocols import Unowned
 from controller.strategies.view import ClusterView
 from tests.views import B, make_view
@@ -16,7 +17,7 @@ PLACE = LeastResourcePlace(LeastResourceParams(broker_topics_max=100))
 
 
 def choose(view: ClusterView, *bundles: Unowned) -> list[str | None]:
-    placement = PLACE.begin(view)
+    placement = PLACE.begin(view, {})
     picks = [placement.choose(b).broker for b in bundles]
     return [view.broker_names[b] if b >= 0 else None for b in picks]
 
@@ -59,7 +60,7 @@ def test_brokers_without_known_load_are_used_only_if_there_are_no_others() -> No
 
 
 def test_without_brokers_there_is_a_verdict() -> None:
-    choice = PLACE.begin(make_view({}, [])).choose(new(1)[0])
+    choice = PLACE.begin(make_view({}, []), {}).choose(new(1)[0])
 
     assert choice.broker == -1
     assert choice.verdict is not None
@@ -76,7 +77,7 @@ def test_choices_equal_those_of_a_plain_search(
     """The judge: a linear scan over all brokers for every bundle."""
     names = {f"b{i}": float(p) for i, p in enumerate(points)}
     view = make_view(names, [])
-    placement = PLACE.begin(view)
+    placement = PLACE.begin(view, {})
     load = [p / 100.0 for p in points]
     count, topics = [0] * len(points), [0] * len(points)
     for i, (bundle_topics, bundle_load, avoid) in enumerate(bundles):

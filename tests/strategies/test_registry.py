@@ -7,8 +7,6 @@ from dataclasses import replace
 import pytest
 
 from controller.core.settings import Settings
-from controller.strategies.avg import AvgShed
-from controller.strategies.example import BiggestFirstShed
 from controller.strategies.params import BiggestFirstParams
 from controller.strategies.registry import (
     PLACE,
@@ -19,6 +17,8 @@ from controller.strategies.registry import (
     shed_strategy,
     split_strategy,
 )
+from controller.strategies.shed.avg import AvgShed
+from controller.strategies.shed.example import BiggestFirstShed
 from tests.views import B, make_view
 
 

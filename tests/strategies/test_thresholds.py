@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from controller.strategies.memory import Memory
 from controller.strategies.params import ThresholdSplitParams
-from controller.strategies.protocols import Memory, SplitPlan
-from controller.strategies.thresholds import ThresholdSplit
+from controller.strategies.protocols import SplitPlan
+from controller.strategies.split.thresholds import ThresholdSplit
 from tests.views import B, make_view
 
 PARAMS = ThresholdSplitParams(
@@ -60,8 +61,8 @@ def test_a_bundle_must_be_too_big_for_several_rounds_in_a_row() -> None:
 
     assert reasons(first) == reasons(second) == ["hit_count"]
     assert third.splits[0].bundle == 0
-    assert third.memory == {"split": {}}
-    assert interrupted.memory == {"split": {}}
+    assert third.memory == {}
+    assert interrupted.memory == {}
 
 
 def test_one_hot_topic_gets_the_advice_to_add_partitions() -> None:
@@ -69,7 +70,7 @@ def test_one_hot_topic_gets_the_advice_to_add_partitions() -> None:
 
     assert plan.splits == ()
     assert reasons(plan) == ["hot_topic"]
-    assert "5 partitions" in plan.verdicts[0].flips_if
+    assert "add partitions: 5" in plan.verdicts[0].flips_if
 
 
 def test_the_cap_of_a_namespace_counts_splits_of_the_same_round_biggest_first() -> None:

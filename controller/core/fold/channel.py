@@ -102,6 +102,8 @@ def _accept(work: Work, name: str, slot: int, new: ServiceUnitStateData, now_ms:
     if before >= 0 and serving != before and state in (FREE, ASSIGNING, OWNED):
         # A forced record takes the bundle from a broker that is gone: it may go back there.
         _left(work, slot, -1 if new.force else before, now_ms)
+        work.state.brokers["unloaded_ms"][before] = now_ms
+        work.state.brokers["ema_samples"][before] = 0
     if state == SPLITTING:
         memory.children[name] = sorted(new.splitServiceUnitToDestBroker or {})
     else:

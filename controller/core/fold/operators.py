@@ -18,7 +18,7 @@ from controller.core.rounds.log import answer
 from controller.core.state.memory import Mark, PinMark
 from controller.core.state.tables import GONE, LEAVING, OWNED
 from controller.core.work import Work
-from controller.model.bundles import range_midpoint
+from controller.model.boundaries import range_midpoint
 from controller.strategies.verdicts import Reason, Verdict
 from controller.wire.commands import (
     Command,

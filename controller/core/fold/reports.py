@@ -13,10 +13,10 @@ import numpy as np
 from controller.core.inputs import RawRecord
 from controller.core.state.columns import Columns
 from controller.core.state.tables import INIT, STATUSES, UP
-from controller.core.state.windows import smooth
-from controller.core.view.load import load_ratio
 from controller.core.work import Work
-from controller.model.bundles import topic_count_boundary
+from controller.load.averages import smooth
+from controller.load.usage import load_ratio, weighted_max
+from controller.model.boundaries import topic_count_boundary
 from controller.strategies.view import Ints
 from controller.wire.rejects import WireError
 from controller.wire.reports import Report, decode_report
@@ -91,15 +91,19 @@ def _take_status(work: Work, broker: int, report: Report) -> None:
 def _take_usage(work: Work, broker: int, report: Report, ingest_ms: int) -> None:
     brokers = work.state.brokers
     if report.usage is not None:
-        load = load_ratio(report.usage, work.settings.weights)
         samples = int(brokers["ema_samples"][broker])
         history = work.settings.windows.broker_history_ratio
-        ema = smooth(float(brokers["load_ema"][broker]), load, samples, history)
+        weighted = weighted_max(report.usage, work.settings.weights)
+        ema = smooth(float(brokers["load_ema"][broker]), weighted, samples, history)
         brokers["usage"][broker] = report.usage
-        brokers["load"][broker] = load
+        brokers["load"][broker] = load_ratio(report.usage, work.settings.weights)
         brokers["load_ema"][broker] = ema
         brokers["ema_samples"][broker] = samples + 1
         brokers["reported_ms"][broker] = ingest_ms
+        if report.totals is not None:
+            throughput = report.totals[2] + report.totals[3]
+            before = float(brokers["throughput_ema"][broker])
+            brokers["throughput_ema"][broker] = smooth(before, throughput, samples, history)
     if report.totals is not None:
         brokers["totals"][broker] = report.totals
     if report.kind == "full":

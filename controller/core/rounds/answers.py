@@ -6,14 +6,14 @@ was cut. The placement begun for one request serves the next ones until anything
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from controller.core.rounds.decide import Wish, write_assign
 from controller.core.rounds.log import answer
 from controller.core.state.tables import ASSIGNING, FREE, INIT, OWNED, RELEASING, SPLITTING
 from controller.core.view.build import Liveness, Places, build_view, liveness
 from controller.core.work import Work
-from controller.strategies.protocols import Placement, Unowned
+from controller.strategies.protocols import Choice, Placement, Unowned
 from controller.strategies.registry import place_strategy
 from controller.strategies.verdicts import Reason, Verdict
 from controller.strategies.view import ClusterView, Ints
@@ -42,7 +42,22 @@ def open_desk(work: Work, now_ms: int, alive: Liveness) -> Desk:
     """Begins a placement on the present view."""
     work.flush()
     view, places = build_view(work, now_ms, alive)
-    return Desk(view, places, place_strategy(work.settings).begin(view), view.bundle_left)
+    memory = work.state.memory.remembered("place", work.settings.place)
+    placement = place_strategy(work.settings).begin(view, memory)
+    return Desk(view, places, placement, view.bundle_left)
+
+
+def choose(work: Work, desk: Desk, name: str, leaves: int = -1) -> Choice:
+    """Chooses an owner for one bundle, and remembers what the strategy wants remembered.
+
+    A bundle that `leaves` a broker is not given back to it where there is another one.
+    """
+    bundle = unowned(work, desk, name)
+    if leaves >= 0 and bundle.avoid < 0 and not work.settings.parity:
+        bundle = replace(bundle, avoid=leaves)
+    choice = desk.placement.choose(bundle)
+    work.state.memory.remember("place", work.settings.place, desk.placement.memory)
+    return choice
 
 
 def unowned(work: Work, desk: Desk, name: str) -> Unowned:
@@ -57,6 +72,7 @@ def unowned(work: Work, desk: Desk, name: str) -> Unowned:
         float(desk.view.bundle_load[slot]),
         int(desk.avoid[slot]),
         pinned,
+        slot,
     )
 
 
@@ -103,7 +119,7 @@ def assign_waiting(
             inputs, flips_if = (("bundle", rival),), "that bundle is unowned or gone"
             verdicts.append(Verdict(name, Reason.OVERLAP, inputs, flips_if=flips_if))
             continue
-        choice = desk.placement.choose(unowned(work, desk, name))
+        choice = choose(work, desk, name)
         if choice.broker < 0:
             verdicts += [choice.verdict] if choice.verdict else []
             continue

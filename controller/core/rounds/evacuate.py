@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from controller.core.rounds.answers import Desk, unowned
+from controller.core.rounds.answers import Desk, choose
 from controller.core.rounds.budget import Budget
 from controller.core.rounds.decide import Wish, write_unload
 from controller.core.state.tables import OWNED
@@ -86,7 +86,7 @@ def evacuate(
         if not budget.has_room(source):
             waiting += 1
             continue
-        choice = desk.placement.choose(unowned(work, desk, name))
+        choice = choose(work, desk, name)
         if choice.broker < 0:
             tally.add(choice.verdict or Verdict(name, Reason.NO_BROKERS))
             continue

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from controller.core.rounds.answers import Desk, unowned
+from controller.core.rounds.answers import Desk, choose
 from controller.core.rounds.decide import Wish, write_override
 from controller.core.rounds.monitor import records_allowed
 from controller.core.state.tables import ASSIGNING, GONE, OWNED, RELEASING, SPLITTING
@@ -78,7 +78,7 @@ def _override(
     if keeper >= 0:
         chosen, load = brokers.names[keeper], 0.0
     else:
-        choice = desk.placement.choose(unowned(work, desk, name))
+        choice = choose(work, desk, name)
         if choice.broker < 0:
             tally.add(choice.verdict or Verdict(name, Reason.NO_BROKERS))
             return None

@@ -13,8 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from controller.core.rounds.answers import assign_waiting, is_warm, open_desk
+from controller.core.rounds.balance import (
+    Mover,
+    carry_out_splits,
+    plan_shed,
+    plan_splits,
+    remember,
+)
 from controller.core.rounds.budget import Budget
-from controller.core.rounds.decide import Wish, write_split, write_unload
 from controller.core.rounds.evacuate import evacuate, find_misplaced, tell_standing_orders
 from controller.core.rounds.forget import expire
 from controller.core.rounds.log import answer_tally, log_round
@@ -23,8 +29,7 @@ from controller.core.rounds.repair import find_orphans, repair
 from controller.core.view.bound import load_bound
 from controller.core.view.build import Liveness, build_view, is_in_flight, liveness
 from controller.core.work import Work
-from controller.strategies.protocols import Transfer
-from controller.strategies.registry import shed_strategy, split_strategy
+from controller.strategies.memory import counts
 from controller.strategies.verdicts import Reason, Verdict, VerdictTally
 from controller.strategies.view import ClusterView
 from controller.wire.decisions import DecisionEntry, RoundStatistics
@@ -107,35 +112,24 @@ def _round(work: Work, tick: Tick, decisions: list[DecisionEntry]) -> None:
 
 def _split_and_shed(work: Work, view: ClusterView, tick: Tick) -> list[DecisionEntry]:
     """Strategies look in every mode, for the log; hits count and writes happen only in `act`."""
-    memory, settings, tally = work.state.memory, work.settings, tick.tally
-    split_plan = split_strategy(settings).split(view, memory.hits_split)
-    shed_plan = shed_strategy(settings).shed(view, memory.hits_shed)
-    tally.extend(split_plan.verdicts)
-    tally.extend(shed_plan.verdicts)
+    tally = tick.tally
+    splits, shed = plan_splits(work, view), plan_shed(work, view, tick.alive)
+    tally.extend(splits.verdicts)
+    tally.extend(shed.verdicts)
     _count_frozen(view, tally)
-    planned = len(split_plan.splits) + len(shed_plan.transfers)
     if tick.mode != "act":
-        _tell_mode(work, tick, planned)
+        _tell_mode(work, tick, len(splits.splits) + len(shed.transfers))
         return []
-    memory.hits_split = {kind: dict(hits) for kind, hits in split_plan.memory.items()}
-    memory.hits_shed = {kind: dict(hits) for kind, hits in shed_plan.memory.items()}
-    decisions = []
-    splitting = set()
-    for split in split_plan.splits:
-        name = view.bundle_names[split.bundle]
-        if not tick.budget.takes((view.broker_names[int(view.bundle_owner[split.bundle])],)):
-            tally.add(Verdict(name, Reason.ROUND_LIMIT, flips_if="less is in flight"))
+    remember(work, view, splits, shed)
+    decisions, splitting = carry_out_splits(work, view, splits, tick.now_ms, tick.budget, tally)
+    mover = Mover(work, view, tick.alive, tick.now_ms)
+    for transfer in shed.transfers:
+        if transfer.bundle in splitting:
+            name = view.bundle_names[transfer.bundle]
+            tally.add(Verdict(name, Reason.ROUND_LIMIT, flips_if="its split has ended"))
             continue
-        splitting.add(split.bundle)
-        wish = Wish("split", name, None, None, split.reason, split.detail, split.boundaries)
-        decisions.append(write_split(work, wish, tick.now_ms))
-    for transfer in shed_plan.transfers:
-        name = view.bundle_names[transfer.bundle]
-        pair = (view.broker_names[transfer.source], view.broker_names[transfer.destination])
-        if transfer.bundle in splitting or not tick.budget.takes(pair):
-            tally.add(Verdict(name, Reason.ROUND_LIMIT, flips_if="less is in flight"))
-            continue
-        decisions.append(write_unload(work, _wish(view, transfer), tick.now_ms))
+        decision = mover.carry_out(transfer, tick.budget, tally)
+        decisions += [] if decision is None else [decision]
     return decisions
 
 
@@ -152,23 +146,6 @@ def _tell_mode(work: Work, tick: Tick, planned: int) -> None:
         Verdict("cluster", Reason.PAUSED, (("who", who), ("why", why)), flips_if=flips_if)
     )
     tick.tally.count(Reason.PAUSED, planned)
-
-
-def _wish(view: ClusterView, transfer: Transfer) -> Wish:
-    """The load that the destination gains is scaled by the capacities, where both are known."""
-    load = float(view.bundle_load[transfer.bundle])
-    have = float(view.broker_capacity[transfer.source])
-    get = float(view.broker_capacity[transfer.destination])
-    gain = load * have / get if have > 0.0 and get > 0.0 else load
-    return Wish(
-        "transfer",
-        view.bundle_names[transfer.bundle],
-        view.broker_names[transfer.source],
-        view.broker_names[transfer.destination],
-        transfer.reason,
-        transfer.detail,
-        load=(load, gain),
-    )
 
 
 def _count_frozen(view: ClusterView, tally: VerdictTally) -> None:
@@ -204,6 +181,6 @@ def _statistics(work: Work, view: ClusterView, alive: Liveness) -> RoundStatisti
         splitFloor=biggest / mean if mean > 0.0 else 0.0,
         loadBound=load_bound(view, able, work.settings.actions.moves_per_round_max),
         loads={view.broker_names[b]: float(view.broker_load[b]) for b in np.flatnonzero(able)},
-        hitsLow=max(memory.hits_shed.get("low", {}).values(), default=0),
-        hitsHigh=max(memory.hits_shed.get("high", {}).values(), default=0),
+        hitsLow=max(counts(memory.shed, "low").values(), default=0),
+        hitsHigh=max(counts(memory.shed, "high").values(), default=0),
     )

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
+
+from controller.strategies.memory import Memory as StrategyMemory
+
+StrategyKind = Literal["shed", "place", "split"]
 
 
 class Move(msgspec.Struct, kw_only=True):
@@ -64,6 +70,10 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     broker: str  # that the record named
 
 
+Remembered = dict[str, dict[str, int | float | str]]
+"""The memory of a strategy (`controller.strategies.memory`): replaced as a whole, never changed."""
+
+
 class Memory(msgspec.Struct, kw_only=True):
     """Scalars and small maps of one cluster. Times are ingest times of the log, ms."""
 
@@ -77,8 +87,10 @@ class Memory(msgspec.Struct, kw_only=True):
     offsets: dict[str, int] = msgspec.field(default_factory=dict)  # "topic/partition" -> last
     moves: dict[str, Move] = msgspec.field(default_factory=dict)  # by bundle
     requests: dict[str, Request] = msgspec.field(default_factory=dict)  # by bundle
-    hits_shed: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
-    hits_split: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
+    # What the strategies remember, and whose it is; the names in the blob are those of its
+    # first version.
+    shed: Remembered = msgspec.field(default_factory=dict, name="hits_shed")
+    split: Remembered = msgspec.field(default_factory=dict, name="hits_split")
     children: dict[str, list[str]] = msgspec.field(default_factory=dict)  # of Splitting bundles
     counters: dict[str, int] = msgspec.field(default_factory=dict)  # since the memory began
     # Fields below came later: each has a default, so that older checkpoints stay valid.
@@ -88,6 +100,8 @@ class Memory(msgspec.Struct, kw_only=True):
     tainted: dict[str, int] = msgspec.field(default_factory=dict)  # bundle -> greatest loser
     losses: list[Loss] = msgspec.field(default_factory=list)  # the first few since the last line
     losses_more: int = 0  # ... and how many were not kept
+    place: Remembered = msgspec.field(default_factory=dict)
+    owners: dict[str, str] = msgspec.field(default_factory=dict)  # kind -> strategy it belongs to
 
     def copy(self) -> Memory:
         """A copy that shares nothing that step changes in place."""
@@ -101,7 +115,18 @@ class Memory(msgspec.Struct, kw_only=True):
         other.pins = dict(self.pins)
         other.tainted = dict(self.tainted)
         other.losses = self.losses.copy()
+        other.owners = dict(self.owners)
         return other
+
+    def remembered(self, kind: StrategyKind, strategy: str) -> Remembered:
+        """What the strategy in use remembers; nothing, if the memory is that of another one."""
+        table: Remembered = getattr(self, kind)
+        return table if self.owners.get(kind, strategy) == strategy else {}
+
+    def remember(self, kind: StrategyKind, strategy: str, memory: StrategyMemory) -> None:
+        """Replaces what is remembered, and notes whose it is."""
+        setattr(self, kind, {name: dict(table) for name, table in memory.items()})
+        self.owners[kind] = strategy
 
     def count(self, what: str, number: int = 1) -> None:
         """Adds to a counter that metrics read from the snapshot."""

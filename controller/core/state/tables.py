@@ -60,7 +60,9 @@ BROKER_LAYOUT: Final = (
     Column("load", "f8"),  # load ratio of the last report
     Column("load_ema", "f8"),
     Column("ema_samples", "i8"),
+    Column("throughput_ema", "f8"),  # bytes/s in + out
     Column("moved_ms", "i8"),  # last time a move from or to it was decided, 0 = never
+    Column("unloaded_ms", "i8"),  # last time a bundle left it, 0 = never
     # what its agent says of it
     Column("status", "u1", UP),
     Column("status_sequence", "i8"),  # of the sign of life with that status

@@ -1,4 +1,4 @@
-"""Averages of samples: Pulsar's short- and long-term windows and the broker's EMA.
+"""Averages of samples: Pulsar's short- and long-term windows.
 
 One sample of a window of `max_samples`: n <- min(n + 1, max); value <- ((n - 1) * value + new) / n
 (TimeAverageMessageData, pulsar.md §2.2). Samples count once per new report, not once per read
@@ -55,8 +55,3 @@ def _add_wave(
     bundles["raw"][slots] = new
     bundles["sessions"][slots] = values[:, 4]
     bundles["topics"][slots] = values[:, 5]
-
-
-def smooth(old: float, new: float, samples: int, history_ratio: float) -> float:
-    """One step of the broker's EMA; the first sample is taken as it is."""
-    return new if samples == 0 else history_ratio * old + (1.0 - history_ratio) * new

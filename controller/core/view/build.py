@@ -22,9 +22,13 @@ from controller.core.state.tables import (
     LEAVING,
     OWNED,
     RELEASING,
+    SPLITTING,
 )
-from controller.core.view.load import CPU_LIMIT, attributed_load
+from controller.core.view.load import attributed_load
 from controller.core.work import Work
+from controller.load.namespaces import belongs_to_a_broker as is_of_a_broker
+from controller.load.usage import CPU_LIMIT
+from controller.strategies.place.booking import expected_rate
 from controller.strategies.view import Bools, ClusterView, Floats, Ints
 
 
@@ -135,7 +139,8 @@ def build_view(work: Work, now_ms: int, alive: Liveness) -> tuple[ClusterView, P
     excluded = _excluded(work)[namespace]
     pinned = _pinned(work)
     exists = (bundles["state"] != INIT) & (bundles["state"] != DELETED)
-    short, raw = bundles["short"].astype(np.float64), bundles["raw"].astype(np.float64)
+    short = bundles["short"].astype(np.float64)
+    settled = (owner >= 0) & ~pinned & ~_has_decision(work)
     slots = order.slots
     view = ClusterView(
         now_ms=now_ms,
@@ -144,22 +149,32 @@ def build_view(work: Work, now_ms: int, alive: Liveness) -> tuple[ClusterView, P
         broker_load_ema=figures.ema[slots],
         broker_rate=figures.rate[slots],
         broker_throughput=figures.throughput[slots],
+        broker_throughput_ema=brokers["throughput_ema"][slots],
+        broker_long_rate=figures.long_rate[slots],
         broker_topics=figures.topics[slots],
         broker_bundles=(_bundles_per_broker(bundles, brokers.size) + figures.coming)[slots],
         broker_capacity=brokers["usage"][slots, CPU_LIMIT],
+        broker_reported_ms=brokers["reported_ms"][slots],
+        broker_unloaded_ms=brokers["unloaded_ms"][slots],
+        broker_is_registered=alive.is_live[slots],
         broker_is_live=alive.can_receive[slots],
         broker_can_shed=(alive.is_fresh & ~alive.is_cooling & alive.can_receive)[slots],
         bundle_names=bundles.names,
         bundle_owner=order.index[owner],
-        bundle_is_movable=(owner >= 0) & ~excluded & ~pinned & ~_is_held(work, now_ms),
+        bundle_is_movable=settled & ~excluded & ~_is_cooling(work, now_ms),
+        bundle_is_settled=settled,
+        bundle_is_reported=bundles["sampled_ms"] > 0,
+        bundle_is_splitting=bundles["state"] == SPLITTING,
         bundle_is_excluded=excluded,
         bundle_is_pinned=pinned,
+        bundle_has_policy=np.zeros(bundles.size, np.bool_),
         bundle_left=order.index[_no_return(work, now_ms)],
+        bundle_short=short,
+        bundle_long=bundles["long"].astype(np.float64),
+        bundle_now=bundles["raw"].astype(np.float64),
         bundle_rate=short[:, 0] + short[:, 1],
         bundle_throughput=short[:, 2] + short[:, 3],
         bundle_load=attributed,
-        bundle_rate_now=raw[:, 0] + raw[:, 1],
-        bundle_throughput_now=raw[:, 2] + raw[:, 3],
         bundle_topics=bundles["topics"].astype(np.int64),
         bundle_sessions=bundles["sessions"].astype(np.int64),
         bundle_namespace=namespace,
@@ -175,12 +190,16 @@ def build_view(work: Work, now_ms: int, alive: Liveness) -> tuple[ClusterView, P
 
 @dataclass(frozen=True, slots=True)
 class _Figures:
-    """Of brokers, by slot, with moves applied that the reports lack."""
+    """Of brokers, by slot, with moves applied that the reports lack.
+
+    With `parity` nothing is applied: Pulsar decides on what the reports say.
+    """
 
     load: Floats
     ema: Floats
     rate: Floats
     throughput: Floats
+    long_rate: Floats
     topics: Ints
     coming: Ints  # bundles assigned by us that the channel does not show yet
 
@@ -194,13 +213,16 @@ def _adjusted(work: Work) -> _Figures:
         brokers["load_ema"].copy(),
         totals[:, 0] + totals[:, 1],
         totals[:, 2] + totals[:, 3],
+        _long_rates(bundles, brokers.size),
         brokers["topics"].copy(),
         np.zeros(brokers.size, np.int64),
     )
     reported = brokers["reported_ms"]
     for name, move in work.state.memory.moves.items():
-        if not move.moves_load:
+        if not move.moves_load or work.settings.parity:
             continue
+        bundle = bundles.slots[name]
+        _move_long_rate(work, figures.long_rate, move, bundle)
         for broker, sign, done_ms, part in (
             (move.source, -1, move.left_ms, move.load_source),
             (move.destination, 1, move.arrived_ms, move.load_destination),
@@ -212,10 +234,31 @@ def _adjusted(work: Work) -> _Figures:
             figures.ema[slot] += sign * part
             figures.rate[slot] += sign * move.rate
             figures.throughput[slot] += sign * move.throughput
-            figures.topics[slot] += sign * int(bundles["topics"][bundles.slots[name]])
+            figures.topics[slot] += sign * int(bundles["topics"][bundle])
         if move.seen_ms == 0 and move.kind == "assign":
             figures.coming[brokers.slots[move.destination or ""]] += 1
     return figures
+
+
+def _long_rates(bundles: Columns, size: int) -> Floats:
+    """Messages/s that the bundles of each broker carry by their long-term averages."""
+    serving, long = bundles["serving"], bundles["long"].astype(np.float64)
+    served = serving >= 0
+    rates = (long[:, 0] + long[:, 1])[served]
+    return np.bincount(serving[served], rates, minlength=size).astype(np.float64)
+
+
+def _move_long_rate(work: Work, rates: Floats, move: Move, bundle: int) -> None:
+    """Takes a bundle's long-term rate to its destination as soon as that is decided."""
+    bundles, slots = work.state.bundles, work.state.brokers.slots
+    destination = slots.get(move.destination or "", -1)
+    if move.arrived_ms or destination < 0:
+        return
+    rate = expected_rate(bundles["long"][bundle].astype(np.float64))
+    rates[destination] += rate
+    serving = int(bundles["serving"][bundle])
+    if serving >= 0 and serving != destination:
+        rates[serving] -= rate
 
 
 def is_settled(work: Work, move: Move) -> bool:
@@ -243,11 +286,17 @@ def _bundles_per_broker(bundles: Columns, size: int) -> Ints:
     return np.bincount(keeper[keeper >= 0], minlength=size)
 
 
-def _is_held(work: Work, now_ms: int) -> Bools:
-    """Bundles that cool down or have a decision of ours in flight."""
+def _is_cooling(work: Work, now_ms: int) -> Bools:
+    """Bundles that moved a short while ago."""
+    moved = work.state.bundles["moved_ms"]
+    cooling: Bools = (moved > 0) & (now_ms - moved < work.settings.actions.bundle_cooldown_ms)
+    return cooling
+
+
+def _has_decision(work: Work) -> Bools:
+    """Bundles that have a decision of ours in flight."""
     bundles = work.state.bundles
-    moved = bundles["moved_ms"]
-    held: Bools = (moved > 0) & (now_ms - moved < work.settings.actions.bundle_cooldown_ms)
+    held = np.zeros(bundles.size, np.bool_)
     for name, move in work.state.memory.moves.items():
         if is_in_flight(move):
             held[bundles.slots[name]] = True
@@ -282,13 +331,8 @@ def _excluded(work: Work) -> Bools:
 
 def belongs_to_a_broker(work: Work) -> Bools:
     """By namespace: heartbeat and SLA namespaces, whose bundles never leave their broker."""
-    own = [n.startswith("sla-monitor/") or _is_heartbeat(n) for n in work.state.namespaces]
+    own = [is_of_a_broker(name) for name in work.state.namespaces]
     return np.array(own or [False], np.bool_)
-
-
-def _is_heartbeat(namespace: str) -> bool:
-    """`pulsar/<cluster>/<host:port>` (v1) and `pulsar/<host:port>` (v2) belong to one broker."""
-    return namespace.startswith("pulsar/") and ":" in namespace
 
 
 def _ranks(namespaces: list[str]) -> Ints:

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from controller.strategies.memory import Memory
 from controller.strategies.params import BiggestFirstParams
-from controller.strategies.protocols import Memory, ShedPlan, Transfer
+from controller.strategies.protocols import ShedPlan, Transfer
 from controller.strategies.verdicts import Reason, Verdict
 from controller.strategies.view import ClusterView
 

@@ -11,10 +11,12 @@ Rules (Pulsar's AvgShedder, PIP-364; pulsar.md §3.5):
    throughput where the rate is too small to matter; bundles by size, biggest first, each that
    still fits.
 
-Different from Pulsar, on purpose: scores are compared exactly (#24954); the destination travels
-with the decision instead of being remembered by a mutable key (#26246); counts of brokers that
-are gone are dropped; a silent or cooling broker is left out of the pairing, and its counts are
-kept.
+Different from Pulsar, on purpose: the destination travels with the decision instead of being
+remembered by a mutable key (#26246); counts of brokers that are gone are dropped; a silent or
+cooling broker is left out of the pairing, and its counts are kept; where the capacities of a pair
+differ, the amount is worked out from the load ratios, because the hotter broker may well have the
+smaller traffic (PIP-364 asks for the loads to meet, and stalls there). With `parity` all of this is
+as in Pulsar 4.2.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from controller.strategies.memory import Memory, counts
 from controller.strategies.params import AvgParams
-from controller.strategies.protocols import Memory, ShedPlan, Transfer
+from controller.strategies.protocols import ShedPlan, Transfer
 from controller.strategies.verdicts import Reason, Verdict
 from controller.strategies.view import ByOwner, ClusterView, Floats
 
@@ -36,16 +39,16 @@ class AvgShed:
     """See the module text."""
 
     params: AvgParams
+    parity: bool = False
 
     def shed(self, view: ClusterView, memory: Memory) -> ShedPlan:
         """One round: counts hits for every pair and moves load in the pairs that act."""
-        names = set(view.broker_names)
-        low = {b: n for b, n in memory.get("low", {}).items() if b in names}
-        high = {b: n for b, n in memory.get("high", {}).items() if b in names}
+        low, high = self._hits(view, memory)
         pairs = self._pairs(view)
         wide = [pair for pair in pairs if self._count(view, pair, low, high)]
         if not wide:
-            return ShedPlan((), _kept(view, low, high), _balanced(view, pairs, self.params))
+            kept = {} if self.parity else _kept(view, low, high)
+            return ShedPlan((), kept, _balanced(view, pairs, self.params))
         transfers: list[Transfer] = []
         verdicts: list[Verdict] = []
         movable: ByOwner | None = None
@@ -62,9 +65,20 @@ class AvgShed:
             verdicts += refusals
         return ShedPlan(tuple(transfers), {"high": high, "low": low}, tuple(verdicts))
 
+    def _hits(self, view: ClusterView, memory: Memory) -> tuple[Hits, Hits]:
+        """Low and high counts; of brokers that are still there, unless Pulsar is to be equalled."""
+        low, high = counts(memory, "low"), counts(memory, "high")
+        if self.parity:
+            return low, high
+        names = set(view.broker_names)
+        return (
+            {b: n for b, n in low.items() if b in names},
+            {b: n for b, n in high.items() if b in names},
+        )
+
     def _pairs(self, view: ClusterView) -> list[tuple[int, int]]:
         """(coldest, hottest), (second, second last), ...; an odd middle broker meets itself."""
-        able = np.flatnonzero(view.broker_can_shed)
+        able = np.flatnonzero(view.taking_part(self.parity))
         ranked = able[np.lexsort((able, view.broker_load[able]))].tolist()
         return [(ranked[i], ranked[-1 - i]) for i in range((len(ranked) + 1) // 2)]
 
@@ -136,14 +150,32 @@ class AvgShed:
 
     def _amount(self, view: ClusterView, cold: int, hot: int) -> tuple[float, Floats, str]:
         """What to move: (amount, size of each bundle in the same unit, unit); 0 = too little."""
-        ratio = self.params.max_unload_ratio
-        rate = float(view.broker_rate[hot] - view.broker_rate[cold]) * ratio
+        rate = self._gap(view, view.broker_rate, cold, hot)
         if rate > self.params.min_unload_rate:
             return rate, view.bundle_rate, "msg/s"
-        throughput = float(view.broker_throughput[hot] - view.broker_throughput[cold]) * ratio
+        throughput = self._gap(view, view.broker_throughput, cold, hot)
         if throughput > self.params.min_unload_throughput:
             return throughput, view.bundle_throughput, "byte/s"
         return 0.0, view.bundle_rate, "msg/s"
+
+    def _gap(self, view: ClusterView, traffic: Floats, cold: int, hot: int) -> float:
+        """Traffic to move from hot to cold: the allowed share of the difference.
+
+        With equal capacities Pulsar's: traffic(hot) - traffic(cold). Else a message costs the cold
+        broker capacity(hot) / capacity(cold) times as much load as the hot one, and x messages
+        change the difference of the loads by cost(hot) * x + cost(cold) * x; half of the
+        difference, doubled share, keeps the meaning of `max_unload_ratio`.
+        """
+        ratio = self.params.max_unload_ratio
+        have, get = float(view.broker_capacity[hot]), float(view.broker_capacity[cold])
+        if self.parity or have == get or have <= 0.0 or get <= 0.0:
+            return float(traffic[hot] - traffic[cold]) * ratio
+        load = float(view.broker_load[hot])
+        if load <= 0.0 or traffic[hot] <= 0.0:
+            return 0.0
+        cost = load / float(traffic[hot])
+        difference = load - float(view.broker_load[cold])
+        return 2.0 * ratio * difference / (cost + cost * have / get)
 
     def _too_small(self, view: ClusterView, cold: int, hot: int) -> Verdict:
         rate = float(view.broker_rate[hot] - view.broker_rate[cold])

@@ -1,4 +1,4 @@
-"""LeastResourceUsageWithWeight: a bundle goes to a broker that is clearly below the average.
+"""Least loaded broker: LeastResourceUsageWithWeight without its draw, and the default.
 
 Rules (pulsar.md §4.3 and the topic cap of §4.1):
 
@@ -22,13 +22,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from controller.strategies.memory import Memory
 from controller.strategies.params import LeastResourceParams
-from controller.strategies.protocols import Choice, Unowned
+from controller.strategies.place.booking import usual_load
+from controller.strategies.protocols import Choice, ShedPlan, Unowned
 from controller.strategies.verdicts import Reason, Verdict
 from controller.strategies.view import ClusterView
-
-MIN_BUNDLE_LOAD = 0.001
-"""Assumed load ratio of a bundle when no bundle has any: enough to spread a cold start."""
 
 Entry = tuple[float, int, int]
 """(smoothed load, bundles, broker index): ordered as rule 3 wants it."""
@@ -40,8 +39,8 @@ class LeastResourcePlace:
 
     params: LeastResourceParams
 
-    def begin(self, view: ClusterView) -> LeastResourcePlacement:
-        """A heap of the candidates; each choice is O(log m)."""
+    def begin(self, view: ClusterView, memory: Memory) -> LeastResourcePlacement:
+        """A heap of the candidates; each choice is O(log m). Nothing is remembered."""
         able = view.broker_can_shed
         if not able.any():
             able = view.broker_is_live
@@ -50,10 +49,13 @@ class LeastResourcePlace:
             for b in np.flatnonzero(able).tolist()
         ]
         heapq.heapify(heap)
-        known = view.bundle_load[view.bundle_load > 0.0]
-        usual = max(float(known.mean()) if len(known) else 0.0, MIN_BUNDLE_LOAD)
+        usual = usual_load(view)
         topics = view.broker_topics.tolist()
         return LeastResourcePlacement(self.params.broker_topics_max, heap, topics, usual)
+
+    def after_shed(self, view: ClusterView, plan: ShedPlan, memory: Memory) -> Memory:
+        """Nothing is remembered."""
+        return {}
 
 
 @dataclass(slots=True)
@@ -64,6 +66,11 @@ class LeastResourcePlacement:
     heap: list[Entry]
     topics: list[int]  # by broker index
     usual_load: float  # of a bundle of which nothing is known
+
+    @property
+    def memory(self) -> Memory:
+        """Nothing is remembered."""
+        return {}
 
     def choose(self, bundle: Unowned) -> Choice:
         """The least loaded broker that may have it."""
@@ -90,15 +97,23 @@ class LeastResourcePlacement:
 
     def _pop(self, bundle: Unowned) -> Entry | None:
         passed: list[Entry] = []
+        barred: list[Entry] = []
         pick: Entry | None = None
         while self.heap and pick is None:
             entry = heapq.heappop(self.heap)
-            if self.topics[entry[2]] >= self.topics_max or entry[2] == bundle.avoid:
+            if self._is_barred(entry[2], bundle):
+                barred.append(entry)
+            elif self.topics[entry[2]] >= self.topics_max or entry[2] == bundle.avoid:
                 passed.append(entry)
             else:
                 pick = entry
         if pick is None and passed:
             pick = passed.pop(0)
+        passed += barred
         for entry in passed:
             heapq.heappush(self.heap, entry)
         return pick
+
+    def _is_barred(self, broker: int, bundle: Unowned) -> bool:
+        """True if the rules of the cluster keep the bundle from the broker."""
+        return bundle.candidates is not None and broker not in bundle.candidates

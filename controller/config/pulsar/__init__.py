@@ -1,0 +1,1 @@
+"""Pulsar's broker configuration in the words of ours."""

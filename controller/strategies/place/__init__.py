@@ -1,0 +1,1 @@
+"""Strategies that choose an owner for a bundle that needs one."""

@@ -1,0 +1,1 @@
+"""Strategies that choose load to take off brokers, and where it goes."""

@@ -1,0 +1,1 @@
+"""Strategies that choose bundles to split, and the boundaries."""
