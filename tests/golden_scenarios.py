@@ -1,4 +1,8 @@
-"""Reads golden scenarios of Pulsar's own classes (tests/golden/pulsar/README.md)."""
+"""Reads golden scenarios of Pulsar's own classes (tests/golden/pulsar/README.md), and judges.
+
+Sets are compared as sets, numbers with a relative and absolute tolerance of 1e-9 (sums of floats
+depend on the order of Pulsar's maps); the last digit of a spread after moves only to 1e-8.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ from typing import Any
 
 FOLDER = Path(__file__).parent / "golden" / "pulsar"
 NOT_CARRIED_OVER = ("activeBrokers", "select", "repeat", "report")
+TOLERANCE = 1e-9
+LOOSE = {"stdAfter": 1e-8}
 Json = dict[str, Any]
 
 
@@ -33,6 +39,35 @@ def ticks(scenario: Json) -> list[Json]:
                 current[name] = copy.deepcopy(value)
         out += [copy.deepcopy(current) for _ in range(current.get("repeat", 1))]
     return out
+
+
+def differing(golden: Json, answer: Json) -> list[str]:
+    """Members of a golden tick that an answer does not have, or has otherwise."""
+    return [
+        name
+        for name, value in golden.items()
+        if name not in answer or not _same(_in_order(name, value), _in_order(name, answer[name]))
+    ]
+
+
+def _in_order(name: str, value: Any) -> Any:
+    if name == "decisions":
+        return sorted(value, key=lambda d: (d["from"] or "", d["bundle"], d.get("rank", -1)))
+    if name in ("best", "recentlyUnloadedBrokersLeft"):
+        return sorted(value)
+    return value
+
+
+def _same(a: Any, b: Any, tolerance: float = TOLERANCE) -> bool:
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_same(a[k], b[k], LOOSE.get(k, tolerance)) for k in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, bool) or isinstance(b, bool) or not isinstance(a, int | float):
+        return bool(a == b)
+    if not isinstance(b, int | float):
+        return False
+    return abs(a - b) <= tolerance + tolerance * max(abs(a), abs(b))
 
 
 def _merge(into: Json, patch: Json) -> None:

@@ -11,7 +11,13 @@ from typing import Annotated
 
 import typer
 
-from controller.cli import config_commands, log_commands, send_commands, status_command
+from controller.cli import (
+    config_commands,
+    decide_command,
+    log_commands,
+    send_commands,
+    status_command,
+)
 from controller.cli.errors import CliError, SentenceGroup
 from controller.cli.java import require_java
 from controller.cli.options import ConfigOption, SetOption, loaded
@@ -30,6 +36,7 @@ app.add_typer(config_commands.app, name="config")
 app.add_typer(log_commands.app, name="log")
 app.add_typer(send_commands.app, name="send")
 app.command("status")(status_command.status)
+app.command("decide")(decide_command.decide)
 
 
 @app.callback()

@@ -65,6 +65,12 @@ def _decide(number: int, line: bytes, strategy: str | None, parity: bool) -> Out
             raise ScenarioError(f"{reason}; known are {known}", "strategy")
         ticks = RUNNERS[name](scenario, parity).run()
     except ScenarioError as error:
-        answer = {"id": id_of(line), "error": str(error)}
-        return Outcome(number, _encoder.encode(answer), error)
+        return _refused(number, line, error)
+    except Exception as error:
+        # Whatever a scenario brings about, the lines after it are still decided.
+        return _refused(number, line, ScenarioError(f"{type(error).__name__}: {error}", "ticks"))
     return Outcome(number, _encoder.encode({"id": scenario.id, "strategy": name, "ticks": ticks}))
+
+
+def _refused(number: int, line: bytes, error: ScenarioError) -> Outcome:
+    return Outcome(number, _encoder.encode({"id": id_of(line), "error": str(error)}), error)
