@@ -10,11 +10,17 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from pydantic import ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsError
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsError,
+)
 from pydantic_settings.sources import InitSettingsSource
 
 from controller.config.checks import problems_in
@@ -28,6 +34,15 @@ OTHER_VARIABLES = frozenset({"BUNDLECTL_CONFIG", "BUNDLECTL_FAULT"})
 DOCUMENT = document_model()
 
 
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """What each layer says, as nested tables; the first that names a key wins, then defaults."""
+
+    overrides: dict[str, Any]
+    environment: dict[str, Any]
+    file: dict[str, Any]
+
+
 def load_config(
     path: str | Path | None, overrides: Mapping[str, object] | None = None
 ) -> JobConfig:
@@ -36,21 +51,47 @@ def load_config(
     `overrides` win over all; keys are nested tables or dotted names (`"job.trigger_ms"`).
     Raises `ConfigError` with every problem that was found.
     """
-    source = "defaults" if path is None else str(path)
+    return config_of_layers(layers_of(path, overrides), source_of(path))
+
+
+def source_of(path: str | Path | None) -> str:
+    """How messages name a file."""
+    return "defaults" if path is None else str(path)
+
+
+def layers_of(path: str | Path | None, overrides: Mapping[str, object] | None = None) -> Layers:
+    """The layers of `load_config`, not yet validated; raises `ConfigError`."""
+    source = source_of(path)
     _check_environment(source)
-    table = {} if path is None else _with_flat_spark_conf(_read(Path(path)))
-    given = _with_flat_spark_conf(_nested(overrides or {}))
+    table = {} if path is None else read_tables(path)
     try:
-        document = _layered(table, source)(**given)
-    except ValidationError as error:
-        raise ConfigError(source, problems_of(error, DOCUMENT)) from error
+        environment = EnvSettingsSource(DOCUMENT)()
     except SettingsError as error:
         raise ConfigError(source, [f"environment: {error}"]) from error
-    config = config_of(document, source)
+    return Layers(_with_flat_spark_conf(_nested(overrides or {})), environment, table)
+
+
+def read_tables(path: str | Path) -> dict[str, Any]:
+    """The tables of a TOML file, not yet validated; raises `ConfigError`."""
+    return _with_flat_spark_conf(_read(Path(path)))
+
+
+def config_of_layers(layers: Layers, source: str) -> JobConfig:
+    """The checked configuration of layers; raises `ConfigError`."""
+    config = unchecked(layers, source)
     problems = problems_in(config)
     if problems:
         raise ConfigError(source, problems)
     return config
+
+
+def unchecked(layers: Layers, source: str) -> JobConfig:
+    """The configuration with every key in its range; relations between keys may not hold."""
+    try:
+        document = _layered(layers, source)()
+    except ValidationError as error:
+        raise ConfigError(source, problems_of(error, DOCUMENT)) from error
+    return config_of(document, source)
 
 
 def parse_override(text: str) -> tuple[str, object]:
@@ -65,8 +106,9 @@ def parse_override(text: str) -> tuple[str, object]:
     return key.strip(), parsed
 
 
-def _layered(table: dict[str, Any], source: str) -> type[BaseSettings]:
-    """The document with the file's table as its lowest layer."""
+def _layered(layers: Layers, source: str) -> type[BaseSettings]:
+    """The document with the layers as its only sources."""
+    tables = (layers.overrides, layers.environment, layers.file)
 
     class Layered(DOCUMENT):  # type: ignore[misc, valid-type]
         @classmethod
@@ -78,7 +120,7 @@ def _layered(table: dict[str, Any], source: str) -> type[BaseSettings]:
             dotenv_settings: PydanticBaseSettingsSource,
             file_secret_settings: PydanticBaseSettingsSource,
         ) -> tuple[PydanticBaseSettingsSource, ...]:
-            return init_settings, env_settings, InitSettingsSource(settings_cls, table)
+            return tuple(InitSettingsSource(settings_cls, table) for table in tables)
 
     Layered.__name__ = source
     return Layered

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -22,9 +22,38 @@ def as_tables(config: JobConfig) -> dict[str, Any]:
     return plain
 
 
-def as_toml(tables: Mapping[str, Any]) -> str:
-    """TOML text of nested tables."""
-    return "\n".join(_lines(tables, "")).strip() + "\n"
+def as_toml(tables: Mapping[str, Any], remarks: Mapping[str, str] | None = None) -> str:
+    """TOML text of nested tables; `remarks` are one-line comments by dotted name."""
+    return "\n".join(_lines(tables, "", remarks or {})).strip() + "\n"
+
+
+def leaves(
+    tables: Mapping[str, Any], path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every key that is no table, by its path, in order."""
+    for key, one in tables.items():
+        if isinstance(one, Mapping):
+            yield from leaves(one, (*path, key))
+        else:
+            yield (*path, key), one
+
+
+def dotted(path: Iterable[str]) -> str:
+    """A path as one name, quoted where TOML wants it."""
+    return ".".join(_key(part) for part in path)
+
+
+def differing(tables: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    """What is in `tables` and not the same in `others`; a table that only they have is whole."""
+    found = {}
+    for key, one in tables.items():
+        other = others.get(key)
+        if isinstance(one, Mapping) and isinstance(other, Mapping):
+            if inner := differing(one, other):
+                found[key] = inner
+        elif key not in others or one != other:
+            found[key] = one
+    return found
 
 
 def _plain(value: Any) -> Any:
@@ -33,16 +62,22 @@ def _plain(value: Any) -> Any:
     return [_plain(one) for one in value] if isinstance(value, tuple | list) else value
 
 
-def _lines(table: Mapping[str, Any], name: str) -> Iterator[str]:
+def _lines(table: Mapping[str, Any], name: str, remarks: Mapping[str, str]) -> Iterator[str]:
     values = {key: one for key, one in table.items() if not isinstance(one, Mapping)}
     if name and (values or not table):
         yield ""
         yield f"[{name}]"
     for key, one in values.items():
-        yield f"{_key(key)} = {_literal(one)}"
+        remark = remarks.get(f"{name}.{_key(key)}".removeprefix("."))
+        yield f"{_key(key)} = {_literal(one)}" + (f"  # {_printable(remark)}" if remark else "")
     for key, one in table.items():
         if isinstance(one, Mapping):
-            yield from _lines(one, f"{name}.{_key(key)}".removeprefix("."))
+            yield from _lines(one, f"{name}.{_key(key)}".removeprefix("."), remarks)
+
+
+def _printable(remark: str) -> str:
+    """A comment may hold no control character."""
+    return "".join(one if one.isprintable() else "?" for one in remark)
 
 
 def _key(text: str) -> str:
