@@ -26,7 +26,9 @@ def differences(row: Json, answer: Json) -> list[tuple[int, list[str]]]:
     golden = row["out"]["ticks"]
     if "error" in answer or len(answer["ticks"]) != len(golden):
         return [(-1, [answer.get("error", "ticks")])]
-    found = [(at, differing(g, a)) for at, (g, a) in enumerate(zip(golden, answer["ticks"]))]
+    found = [
+        (at, differing(g, a)) for at, (g, a) in enumerate(zip(golden, answer["ticks"], strict=True))
+    ]
     return [(at, members) for at, members in found if set(members) - set(OF_THE_DRAW)]
 
 
