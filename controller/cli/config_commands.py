@@ -7,11 +7,13 @@ from typing import Annotated
 
 import typer
 
+from controller.cli.import_command import import_conf
 from controller.cli.options import ConfigOption, JsonOption, SetOption, loaded
 from controller.config import as_tables, as_toml, parse_override
 from controller.config.origins import Sourced, load_with_origins
 
 app = typer.Typer(no_args_is_help=True, help="Show, check or import a configuration.")
+app.command("import")(import_conf)
 
 
 @app.command()

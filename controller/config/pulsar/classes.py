@@ -15,6 +15,13 @@ PLACEMENTS = {
     "LeastResourceUsageWithWeight": "least_usage_modular",
     "RoundRobinBrokerSelector": "round_robin",
 }
+SPLITS = {
+    "ExtensibleLoadManagerImpl": "thresholds",
+    "ModularLoadManagerImpl": "long_term",
+}
+"""Each load manager has its own way to split."""
+
+EXTENSIBLE = "ExtensibleLoadManagerImpl"
 
 
 class UnknownClassError(ValueError):
@@ -36,8 +43,23 @@ def placement_of(name: str) -> str:
     return _find("placement", name, PLACEMENTS)
 
 
+def split_of(name: str) -> str:
+    """Our split strategy for a load manager; raises `UnknownClassError`."""
+    return _find("load manager", name, SPLITS)
+
+
+def is_extensible(name: str) -> bool:
+    """Whether a load manager sheds and places in its own ways, whatever else is named."""
+    return simple_name(name) == EXTENSIBLE
+
+
+def simple_name(name: str) -> str:
+    """A class without its package."""
+    return name.strip().rpartition(".")[2]
+
+
 def _find(kind: str, name: str, known: dict[str, str]) -> str:
-    simple = name.strip().rpartition(".")[2]
+    simple = simple_name(name)
     if simple not in known:
         raise UnknownClassError(kind, name, known)
     return known[simple]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from controller.config.pulsar.classes import placement_of, shedder_of
+from controller.config.pulsar.classes import placement_of, shedder_of, split_of
 from controller.config.pulsar.units import (
     as_is,
     in_points,
@@ -60,6 +60,12 @@ _HISTORY = (
 )
 
 STRATEGIES: Mapping[str, PulsarKey] = {
+    "loadManagerClassName": _dynamic(
+        "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl",
+        "balance.split",
+        convert=split_of,
+        why="the latest sample, for hit_count rounds, sees a hot bundle sooner than an average",
+    ),
     "loadBalancerLoadSheddingStrategy": _dynamic(
         "org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder",
         "balance.shed",
@@ -247,10 +253,6 @@ SPLITTING: Mapping[str, PulsarKey] = {
 WITHOUT_MEANING: Mapping[str, PulsarKey] = {
     "loadBalancerEnabled": _key(
         True, why="it switches the brokers' own manager; here job.act says what is done"
-    ),
-    "loadManagerClassName": _dynamic(
-        "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl",
-        why="the job reads the reports of both managers; balance.place names the form of placement",
     ),
     "loadBalancerHostUsageCheckIntervalMinutes": _dynamic(
         1, why="a broker measures its usage by itself, whenever its agent asks for a report"
