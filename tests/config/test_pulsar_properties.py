@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.config import ConfigError
@@ -37,6 +37,7 @@ def _escaped(text: str) -> str:
     return "".join(written)
 
 
+@settings(deadline=None)
 @given(st.dictionaries(TEXT.filter(bool), TEXT), st.data())
 def test_what_is_written_is_read(pairs: dict[str, str], data: st.DataObject) -> None:
     text = ""
@@ -49,6 +50,7 @@ def test_what_is_written_is_read(pairs: dict[str, str], data: st.DataObject) -> 
     assert _entries(text) == pairs
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_any_text_is_read_or_refused_with_its_line(text: str) -> None:
     try:

@@ -93,7 +93,7 @@ def _unescaped(text: str) -> str:
     if "\\" not in text:
         return text
     plain = _ESCAPE.sub(_meant, text)
-    # Two \uXXXX of a pair are one character; half a pair is none.
+    # Two escapes of a surrogate pair are one character; half a pair is none.
     return plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
