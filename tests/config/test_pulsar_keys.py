@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from controller.config import as_tables, load_config
 from controller.config.pulsar.classes import (
@@ -81,6 +83,13 @@ def test_units() -> None:
     assert (minutes(15), seconds(180), mebibytes(10)) == (900_000, 180_000, 10_485_760.0)
     assert (one_more(3), positive_or_off(-1), positive_or_off(7)) == (4, 0, 7)
     assert namespaces(["a/b", "pulsar/system"]) == ["pulsar/system", "a/b"]
+
+
+@given(st.integers(-1_000_000, 1_000_000))
+def test_units_lose_nothing(value: int) -> None:
+    assert (minutes(value) / 60_000, seconds(value) / 1_000) == (value, value)
+    assert (mebibytes(value) / 1_048_576, one_more(value) - 1) == (value, value)
+    assert value_of(text_of(value), 0) == value and value_of(text_of(value / 8), 0.0) == value / 8
 
 
 def test_classes_lead_to_strategies_that_are_there() -> None:
