@@ -16,6 +16,7 @@ from controller.cli import (
     decide_command,
     log_commands,
     send_commands,
+    set_commands,
     status_command,
 )
 from controller.cli.errors import CliError, SentenceGroup
@@ -34,6 +35,7 @@ app = typer.Typer(
 )
 app.add_typer(config_commands.app, name="config")
 app.add_typer(log_commands.app, name="log")
+set_commands.register()
 app.add_typer(send_commands.app, name="send")
 app.command("status")(status_command.status)
 app.command("decide")(decide_command.decide)

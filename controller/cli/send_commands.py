@@ -113,8 +113,8 @@ def _common(
     """Options of every command."""
 
 
-def _command(body: Callable[..., Command]) -> Callable[..., Command]:
-    """Adds a command: its own arguments, then the common options.
+def command(body: Callable[..., Command], name: str | None = None) -> Callable[..., Command]:
+    """Adds a command: its own arguments, then the common options; named as the function is.
 
     typer reads a function's signature, so the common ones stand in one place and are joined here.
     """
@@ -128,7 +128,7 @@ def _command(body: Callable[..., Command]) -> Callable[..., Command]:
     run.__doc__ = body.__doc__
     run.__signature__ = inspect.Signature([*own, *common])  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in [*own, *common]}
-    app.command(body.__name__)(run)
+    app.command(name or body.__name__)(run)
     return body
 
 
@@ -153,31 +153,31 @@ def _run(
         sender = Sender(
             found, log, name, force, who or f"{getpass.getuser()}@{socket.gethostname()}"
         )
-        command = msgspec.structs.replace(
+        order = msgspec.structs.replace(
             body(sender, **given), who=sender.who, why=why, id=secrets.token_hex(8)
         )
         topics = found.topics
         places = Places(topics.commands, topics.decision_log, topics.dead_letters)
         if not as_json:
-            typer.echo(f"{_tag(command)}: sent to {name} by {command.who}, id {command.id}")
-        answer = send(log, places, name, command, wait_s)
-    typer.echo(_as_json(name, command, answer) if as_json else _as_text(answer, wait, found))
+            typer.echo(f"{_tag(order)}: sent to {name} by {order.who}, id {order.id}")
+        answer = send(log, places, name, order, wait_s)
+    typer.echo(_as_json(name, order, answer) if as_json else _as_text(answer, wait, found))
     raise typer.Exit(EXIT_STATUS[answer.outcome])
 
 
-@_command
+@command
 def transfer(to: Sender, bundle: BundleArgument, broker: BrokerArgument) -> Command:
     """Move a bundle to a broker: its owner closes it, then the broker serves it."""
     return Transfer(bundle=str(bundle_of(bundle)), destination=to.need_broker(broker))
 
 
-@_command
+@command
 def unload(to: Sender, bundle: BundleArgument) -> Command:
     """Close a bundle on its owner; the controller chooses who serves it next."""
     return Unload(bundle=str(bundle_of(bundle)))
 
 
-@_command
+@command
 def split(
     to: Sender,
     bundle: BundleArgument,
@@ -195,19 +195,19 @@ def split(
     return SplitBundle(bundle=str(found), boundaries=boundaries_in(found.range, at or []))
 
 
-@_command
+@command
 def drain(to: Sender, broker: BrokerArgument) -> Command:
     """Move all bundles off a broker and give it none, until undrain."""
     return Drain(broker=to.need_broker(broker))
 
 
-@_command
+@command
 def undrain(to: Sender, broker: BrokerArgument) -> Command:
     """End a drain: the broker may be given bundles again."""
     return Undrain(broker=broker)
 
 
-@_command
+@command
 def pin(
     to: Sender,
     bundle: BundleArgument,
@@ -220,13 +220,13 @@ def pin(
     return Pin(bundle=str(bundle_of(bundle)), broker=chosen)
 
 
-@_command
+@command
 def unpin(to: Sender, bundle: BundleArgument) -> Command:
     """End a pin."""
     return Unpin(bundle=str(bundle_of(bundle)))
 
 
-@_command
+@command
 def pause(
     to: Sender,
     for_: Annotated[
@@ -246,7 +246,7 @@ def pause(
     return Pause(untilMs=None if until is None else moment_ms(until, now_ms))
 
 
-@_command
+@command
 def resume(to: Sender) -> Command:
     """End a pause at once."""
     return Resume()

@@ -1,30 +1,23 @@
-"""Which values a key may have: by its full name if it is special, else by the unit in its name.
+"""Which values a key of the file may have: by its full name if it is special, else by its unit.
 
 A key that fits no rule is a programming error and fails at import, so that no new setting comes
-in unchecked. Used by `controller.config.models`.
+in unchecked. Keys under [balance] have their rules in `controller.core.ranges`. Used by
+`controller.config.models`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
-Rule = Mapping[str, Any]
-"""Arguments of pydantic's `Field`."""
+from controller.core import ranges
+from controller.core.ranges import ANY, FROM_ONE, FROM_ZERO, TEXT, Rule
 
-FROM_ZERO: Rule = {"ge": 0}
-FROM_ONE: Rule = {"ge": 1}
-SHARE: Rule = {"ge": 0.0, "le": 1.0}
-PERCENT: Rule = {"ge": 0.0, "le": 100.0}
 NAME: Rule = {"min_length": 1, "max_length": 249, "pattern": r"^[^\s/]+$"}
-TEXT: Rule = {"min_length": 1}
-ANY: Rule = {}
-PORT: Rule = {"ge": 0, "le": 65_535}
-DAY_MS: Rule = {"ge": 1, "le": 86_400_000}
 
 EXACT: Mapping[str, Rule] = MappingProxyType(
     {
+        **ranges.EXACT,
         "job.name": NAME,
         "job.checkpoint": TEXT,
         "job.act": ANY,
@@ -56,65 +49,15 @@ EXACT: Mapping[str, Rule] = MappingProxyType(
         "metrics.host": TEXT,
         "lease.ttl_ms": {"ge": 1_000, "le": 600_000},
         "lease.wait_ms": FROM_ZERO,
-        "balance.shed": TEXT,
-        "balance.place": TEXT,
-        "balance.split": TEXT,
-        "balance.rounds.interval_ms": DAY_MS,
-        "balance.rounds.upkeep_interval_ms": DAY_MS,
-        "balance.rounds.settle_ms": FROM_ZERO,
-        "balance.rounds.warmup_ms": FROM_ZERO,
-        "balance.windows.precision": {"pattern": "^float(32|64)$"},
-        "balance.actions.bundle_cooldown_ms": FROM_ZERO,
-        "balance.actions.broker_cooldown_ms": FROM_ZERO,
-        "balance.actions.no_return_ms": FROM_ZERO,
-        "balance.actions.no_return_change_ratio": FROM_ZERO,  # 2.0 = three times the load
-        "balance.actions.excluded_namespaces": ANY,
-        "balance.log.verdicts_top": FROM_ZERO,
-        "balance.avg.min_unload_rate": FROM_ZERO,
-        "balance.avg.min_unload_throughput": FROM_ZERO,
-        "balance.threshold.min_unload_throughput": FROM_ZERO,
-        "balance.uniform.min_unload_rate": FROM_ZERO,
-        "balance.uniform.min_unload_throughput": FROM_ZERO,
-        "balance.uniform.rate_difference_percent": FROM_ZERO,  # 0 switches it off
-        "balance.uniform.throughput_multiplier": FROM_ZERO,  # 0 switches it off
-        "balance.uniform.bundles_per_round_max": {"ge": -1},  # -1 = no limit
-        "balance.transfer.broker_delay_ms": FROM_ZERO,
-        "balance.thresholds.sessions_max": ANY,  # <= 0 switches it off, as in Pulsar
-        "balance.thresholds.rate_max": {"gt": 0.0},
-        "balance.thresholds.throughput_max": {"gt": 0.0},
-        "balance.thresholds.algorithm": {
-            "pattern": "^(range|topic_count|flow_or_qps)_equally_divide$"
-        },
         "limits.value_max": {"gt": 0.0},
         "limits.record_bytes_max": {"ge": 1_024},
     }
 )
 
-BY_UNIT: tuple[tuple[str, Rule], ...] = (
-    ("_ms", FROM_ONE),
-    ("_ratio", SHARE),
-    ("_share", SHARE),
-    ("_points", PERCENT),
-    ("_samples", FROM_ONE),
-    ("_partitions", {"ge": 1, "le": 1_024}),
-    ("_max", FROM_ONE),
-    ("hit_count", FROM_ONE),
-    ("hit_count_low", FROM_ONE),
-    ("hit_count_high", FROM_ONE),
-    ("port", PORT),
-)
-
 
 def rule_of(table: str, key: str, kind: object) -> Rule:
     """The rule of a key; raises `LookupError` if there is none."""
-    name = f"{table}.{key}"
-    if name in EXACT:
-        return EXACT[name]
-    if kind is bool:
-        return ANY
-    if table == "balance.weights":
-        return FROM_ZERO
-    for unit, rule in BY_UNIT:
-        if key.endswith(unit):
-            return rule
-    raise LookupError(f"no range is known for {name}: add it to controller/config/ranges.py")
+    try:
+        return ranges.rule_of(table, key, kind, EXACT)
+    except LookupError as error:
+        raise LookupError(f"{error}: add it to controller/config/ranges.py") from None

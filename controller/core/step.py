@@ -22,6 +22,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from controller.core.dynamic import effective
 from controller.core.fold.channel import fold_channel
 from controller.core.fold.commands import fold_command
 from controller.core.fold.reports import fold_report
@@ -44,7 +45,7 @@ def step(
 
     `state` is left as it was. Same arguments, same bytes out.
     """
-    work = Work(state.copy(), settings)
+    work = Work(state.copy(), effective(settings, state.memory.overrides), settings)
     for record in sorted(inputs, key=_order):
         _advance(work, record.ingest_ms)
         _fold(work, record)

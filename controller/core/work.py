@@ -27,7 +27,8 @@ class Work:
     """State under change plus outputs of one step."""
 
     state: ClusterState
-    settings: Settings
+    settings: Settings  # in force: as configured, with what was set since
+    configured: Settings
     writes: list[ChannelWrite] = field(default_factory=list)
     logged: list[bytes] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)

@@ -109,6 +109,19 @@ class Unpin(_Signed, frozen=True, kw_only=True, tag="unpin"):
     bundle: str
 
 
+class SetKey(_Signed, frozen=True, kw_only=True, tag="set"):
+    """Sets a key under [balance] while the job runs, until `unset`; strategies begin afresh."""
+
+    key: str  # as in the file: balance.avg.hit_count_low
+    value: bool | int | float | str | list[str]
+
+
+class UnsetKey(_Signed, frozen=True, kw_only=True, tag="unset"):
+    """Gives a key the value of the configuration again."""
+
+    key: str
+
+
 Command = (
     Tick
     | Assign
@@ -122,6 +135,8 @@ Command = (
     | Unpin
     | Pause
     | Resume
+    | SetKey
+    | UnsetKey
 )
 
 _TEXTS = (
@@ -134,8 +149,9 @@ _TEXTS = (
     "decisionId",
     "reason",
     "destination",
+    "key",
 )
-_NAMES = ("requestedBy", "destination", "decisionId", "broker")
+_NAMES = ("requestedBy", "destination", "decisionId", "broker", "key")
 _DECODER: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
 
 

@@ -86,6 +86,8 @@ class RoundRecord(msgspec.Struct, frozen=True, kw_only=True, tag="round", tag_fi
     clockMs: int
     mode: str  # act, warm_up, paused, safe_mode
     health: str = "Stable"  # Stable, Jittery, Unstable
+    strategies: dict[str, str] = {}  # shed, place, split: the strategies in use
+    overrides: dict[str, bool | int | float | str | list[str]] = {}  # keys set by operators
     inputs: dict[str, int]  # "topic/partition" -> last offset read
     statistics: RoundStatistics
     plan: Plan

@@ -217,3 +217,39 @@ def test_the_id_is_new_for_each_command(tmp_path: Path, log: EmbeddedLog) -> Non
     for _ in range(5):
         send(tmp_path, "resume", "--no-wait")
     assert len({one.id for one in sent(log)}) == 5
+
+
+def test_a_key_is_set_by_our_name_or_by_pulsars(
+    tmp_path: Path, log: EmbeddedLog, controller: Controller
+) -> None:
+    done = send(tmp_path, "set", "balance.shed", "transfer", "--why", "trial")
+    assert done.exit_code == 0 and "accepted" in done.stdout, done.output
+    theirs = send(tmp_path, "set", "loadBalancerSheddingConditionHitCountThreshold", "1")
+    assert theirs.exit_code == 0, theirs.output
+    back = send(tmp_path, "unset", "balance.shed")
+    assert back.exit_code == 0, back.output
+    keys = [(type(one).__name__, one.key, getattr(one, "value", None)) for one in sent(log)]
+    assert keys == [
+        ("SetKey", "balance.shed", "transfer"),
+        ("SetKey", "balance.transfer.hit_count", 2),
+        ("UnsetKey", "balance.shed", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["balance.shed", "best"], "is no strategy"),
+        (["balance.avg.hit_count_low", "0"], "must be at least 1"),
+        (["job.trigger_ms", "100"], "cannot be set while the job runs"),
+        (["minUnloadMessage", "10"], "name the one that is meant"),
+        (["lowerBoundarySheddingEnabled", "true"], "is not dynamic in Pulsar"),
+    ],
+)
+def test_a_key_that_cannot_be_set_is_not_sent(
+    tmp_path: Path, log: EmbeddedLog, arguments: list[str], problem: str
+) -> None:
+    done = send(tmp_path, "set", *arguments)
+    assert done.exit_code == 2
+    assert problem in " ".join(done.stderr.replace("│", " ").split())
+    assert sent(log) == []

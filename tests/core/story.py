@@ -172,7 +172,7 @@ class Story:
         self.told = news if record["type"] == "round" else self.told | news
 
     def _show(self) -> None:
-        memory, work = self.state.memory, Work(self.state, self.settings)
+        memory, work = self.state.memory, Work(self.state, self.settings, self.settings)
         for name, slot in sorted(self.state.bundles.slots.items()):
             marks = ["tainted"] if name in memory.tainted else []
             marks += [f"pinned to {memory.pins[name].broker}"] if name in memory.pins else []

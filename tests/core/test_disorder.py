@@ -71,7 +71,7 @@ def test_the_ownership_table_equals_the_channels(wild: World) -> None:
     for r in wild.log:
         if r.topic == wild.settings.channel_topic:
             table.apply_raw(r.key, r.value, r.ingest_ms)
-    work = Work(wild.state, wild.settings)
+    work = Work(wild.state, wild.settings, wild.settings)
     bundles = wild.state.bundles
     ours = {name: channel_record(work, slot) for name, slot in bundles.slots.items()}
     ours = {name: record for name, record in ours.items() if record is not None}

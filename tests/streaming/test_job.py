@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import msgspec
@@ -14,12 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from controller.transport.port import OutRecord
 from controller.wire.channel import ServiceUnitState, ServiceUnitStateData, encode_channel
-from controller.wire.commands import Tick, Transfer, Unload
+from controller.wire.commands import SetKey, Tick, Transfer, Unload
 from streaming.sink import Sink
 from tests.streaming.job_bench import Bench
 from tests.streaming.worlds import assign, bundle, command, plan, values
 
 pytestmark = pytest.mark.spark
+ROUND_MS = 1_000
 
 
 def test_an_assignment_request_is_answered_on_the_channel(
@@ -245,3 +248,32 @@ def test_metrics_carry_rounds_decisions_and_rejects(spark: SparkSession, tmp_pat
     assert value("bundle_controller_broker_load_ratio", {**cluster, "broker": "b1"}) > 0
     usage = {**cluster, "feature": "load_ratio", "stat": "max"}
     assert value("pulsar_lb_resource_usage_stats", usage) > 0
+
+
+def test_strategies_are_switched_in_the_running_job_and_begin_afresh(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """One query, many micro-batches: hits of avg do not survive a round of another strategy."""
+    bench = Bench(spark, plan(tmp_path, rows_max=2))
+    bench.warm_up("east")
+    for shed in (None, "transfer", "avg"):
+        if shed is not None:
+            bench.append(command("east", SetKey(key="balance.shed", value=shed, who="test")))
+        else:
+            for key in ("low_threshold_points", "high_threshold_points"):
+                bench.append(command("east", SetKey(key=f"balance.avg.{key}", value=0)))
+            bench.append(command("east", SetKey(key="balance.avg.hit_count_low", value=1_000)))
+            bench.append(command("east", SetKey(key="balance.avg.hit_count_high", value=1_000)))
+        for _ in range(3):
+            bench.now_ms += ROUND_MS
+            bench.append(command("east", Tick()))
+    bench.run()
+
+    lines = [msgspec.json.decode(v or b"") for v in values(bench.log, "decision-log")]
+    rounds = [line for line in lines if line["type"] == "round" and line["overrides"]]
+    seen = [(one["strategies"]["shed"], one["statistics"]["hitsLow"]) for one in rounds]
+    by_strategy = [(name, [n for _, n in group]) for name, group in groupby(seen, itemgetter(0))]
+    assert [name for name, _ in by_strategy] == ["avg", "transfer", "avg"]
+    first, other, again = (hits for _, hits in by_strategy)
+    # The middle one of three brokers meets itself, and so counts twice in a round.
+    assert first[-1] == 4 and other == [0, 0, 0] and again == [2, 4, 6]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from controller.core.dynamic import KeyRefusedError, checked, effective
 from controller.core.rounds.decide import Wish, write_split, write_unload
 from controller.core.rounds.log import answer
 from controller.core.state.memory import Mark, PinMark
@@ -26,11 +27,13 @@ from controller.wire.commands import (
     Pause,
     Pin,
     Resume,
+    SetKey,
     SplitBundle,
     Transfer,
     Undrain,
     Unload,
     Unpin,
+    UnsetKey,
 )
 from controller.wire.decisions import CommandEcho
 
@@ -49,7 +52,8 @@ def obey(work: Work, command: Any, now_ms: int) -> None:
     """Carries out one operator's command, or refuses it, and logs the answer."""
     outcome = OPERATORS[type(command)](work, command, now_ms)
     tag = str(command.__struct_config__.tag)
-    subject = getattr(command, "bundle", None) or getattr(command, "broker", None)
+    named = (getattr(command, name, None) for name in ("bundle", "broker", "key"))
+    subject = next((one for one in named if one), None)
     echo = CommandEcho(
         command=tag,
         isAccepted=not isinstance(outcome, Refusal),
@@ -213,6 +217,27 @@ def _resume(work: Work, command: Resume, now_ms: int) -> Outcome:
     return None
 
 
+def _set(work: Work, command: SetKey, now_ms: int) -> Outcome:
+    overrides = work.state.memory.overrides
+    try:
+        value = checked(work.configured, command.key, command.value)
+    except KeyRefusedError as error:
+        return Refusal(str(error))
+    work.state.memory.overrides = {**overrides, command.key: value}
+    work.settings = effective(work.configured, work.state.memory.overrides)
+    return None
+
+
+def _unset(work: Work, command: UnsetKey, now_ms: int) -> Outcome:
+    overrides = work.state.memory.overrides
+    if command.key not in overrides:
+        return Refusal(f"{command.key} is not set")
+    kept = {key: value for key, value in overrides.items() if key != command.key}
+    work.state.memory.overrides = kept
+    work.settings = effective(work.configured, kept)
+    return None
+
+
 def _unknown_broker(broker: str, known: Iterable[str]) -> str:
     near = get_close_matches(broker, sorted(known), n=1)
     return f"broker {broker} is not known" + (f"; did you mean {near[0]}?" if near else "")
@@ -238,4 +263,6 @@ OPERATORS: dict[type[Command], Callable[[Work, Any, int], Outcome]] = {
     Unpin: _unpin,
     Pause: _pause,
     Resume: _resume,
+    SetKey: _set,
+    UnsetKey: _unset,
 }

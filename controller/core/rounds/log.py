@@ -72,6 +72,12 @@ def log_round(
         clockMs=memory.clock_ms,
         mode=mode,
         health=health,
+        strategies={
+            "shed": work.settings.shed,
+            "place": work.settings.place,
+            "split": work.settings.split,
+        },
+        overrides=dict(memory.overrides),
         inputs=dict(memory.offsets),
         statistics=statistics,
         plan=plan_of(decisions),

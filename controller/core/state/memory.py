@@ -101,6 +101,9 @@ class Memory(msgspec.Struct, kw_only=True):
     losses: list[Loss] = msgspec.field(default_factory=list)  # the first few since the last line
     losses_more: int = 0  # ... and how many were not kept
     place: Remembered = msgspec.field(default_factory=dict)
+    overrides: dict[str, bool | int | float | str | list[str]] = msgspec.field(
+        default_factory=dict
+    )  # keys under [balance] that operators set; replaced as a whole
     owners: dict[str, str] = msgspec.field(default_factory=dict)  # kind -> strategy it belongs to
 
     def copy(self) -> Memory:
