@@ -88,6 +88,7 @@ class LogSettings:
     bundles_max: int = 500_000  # bundles of one cluster; beyond it reports are rejected
     brokers_max: int = 10_000  # brokers of one cluster
     drains_max: int = 1_000  # brokers that operators drain at once
+    topic_loads_max: int = 200_000  # single topics whose load is kept for splits, 12 bytes each
     pins_max: int = 10_000  # bundles that operators keep on one broker
 
 

@@ -106,6 +106,7 @@ class Work:
     def forget_bundle(self, name: str) -> None:
         """Frees the slot of a bundle."""
         self.state.bundles.remove(name)
+        self.state.memory.topics.pop(name, None)
         self.namespace_slots.clear()
 
     def neighbours(self, slot: int) -> Ints:

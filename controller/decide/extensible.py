@@ -18,7 +18,8 @@ from controller.strategies.memory import Memory
 from controller.strategies.protocols import ShedPlan
 from controller.strategies.registry import PLACE, SHED, SPLIT
 from controller.strategies.split.excess import PULSAR_REASONS, REASONS
-from controller.strategies.view import Bools, ClusterView, Ints, TopicLoads
+from controller.strategies.view import Bools, ClusterView, Ints
+from controller.wire.topics import TopicLoads
 
 FILTER_FAILS = "!error"
 

@@ -14,7 +14,8 @@ import numpy as np
 from controller.decide.forms import Average, BundleData
 from controller.decide.scenario import ScenarioError
 from controller.model.bundles import BundleNameError, split_name
-from controller.strategies.view import BrokerFilter, ClusterView, Ints, TopicLoads
+from controller.strategies.view import BrokerFilter, ClusterView, Ints
+from controller.wire.topics import TopicLoads
 
 NOW_MS = 10**12
 """Time of every tick; only ages count, and they are relative."""

@@ -9,7 +9,7 @@ import numpy as np
 from controller.decide.forms import TopicRates
 from controller.decide.scenario import ScenarioError
 from controller.model.bundles import Bundle, BundleNameError, topic_hash, topic_namespace
-from controller.strategies.view import TopicLoads
+from controller.wire.topics import TopicLoads
 
 NOTHING = TopicRates()
 

@@ -15,6 +15,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from controller.wire.topics import TopicLoads
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -29,18 +31,6 @@ class BrokerFilter(Protocol):
     def allowed(self, bundle: int) -> Bools | None:
         """A flag for each broker of the view; None = the rules cannot be read, so nothing moves."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class TopicLoads:
-    """Topics of one bundle: k hashes ascending, and their rates and throughputs, in + out.
-
-    Topics with equal hashes are listed as often as they occur.
-    """
-
-    hashes: Ints
-    rates: Floats
-    throughputs: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +81,9 @@ class ClusterView:
     namespaces: tuple[str, ...]
     namespace_bundles: Ints  # bundles of each namespace that exist now; -1 = not known
     namespace_rank: Ints  # position of each namespace in name order
-    topics: Mapping[int, TopicLoads] = field(default_factory=dict)  # by bundle, where known
+    topics: Mapping[int, TopicLoads] = field(
+        default_factory=dict
+    )  # by bundle, where known; by hash
     tops: Mapping[int, Ints] | None = None  # by broker: its bundles as reported, smallest first
     filter: BrokerFilter | None = None  # None = every registered broker may have every bundle
 

@@ -115,6 +115,7 @@ def _accept(work: Work, name: str, slot: int, new: ServiceUnitStateData, now_ms:
         memory.requests.pop(name, None)
     if state == DELETED:
         memory.pins.pop(name, None)
+        memory.topics.pop(name, None)
     _advance_move(work, name, new, state, now_ms)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from controller.core.inputs import RawRecord
 from controller.core.state.columns import Columns
 from controller.core.state.tables import INIT, STATUSES, UP
+from controller.core.state.topics import count_of, packed
 from controller.core.work import Work
 from controller.load.averages import smooth
 from controller.load.usage import load_ratio, weighted_max
@@ -120,3 +121,24 @@ def _take_samples(work: Work, broker: int, report: Report, slots: Ints, ingest_m
     for name, hashes in report.topic_hashes.items():
         boundary = topic_count_boundary(sorted(hashes))
         bundles["topic_boundary"][bundles.slots[name]] = boundary or 0
+    names = report.bundle_names if own.all() else [bundles.names[slot] for slot in slots.tolist()]
+    _take_topics(work, report, names)
+
+
+def _take_topics(work: Work, report: Report, names: list[str]) -> None:
+    """Keeps the loads of topics as the owner's last report gives them, if there is room."""
+    kept = work.state.memory.topics
+    if not kept and not report.topic_loads:
+        return
+    for name in names:
+        kept.pop(name, None)
+    room = work.settings.log.topic_loads_max - sum(map(count_of, kept.values()))
+    for name in names:
+        loads = report.topic_loads.get(name)
+        if loads is None:
+            continue
+        if len(loads.hashes) > room:
+            work.state.memory.count("topic_loads_refused")
+            continue
+        kept[name] = packed(loads)
+        room -= len(loads.hashes)

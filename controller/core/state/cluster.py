@@ -79,7 +79,7 @@ def encode_state(state: ClusterState) -> bytes:
             body.append(_planes(array))
     header = msgspec.msgpack.encode(
         {
-            "memory": msgspec.to_builtins(state.memory),
+            "memory": msgspec.to_builtins(state.memory, builtin_types=(bytes,)),
             "namespaces": state.namespaces,
             "brokers": state.brokers.names,
             "free_bundles": sorted(state.bundles.free),

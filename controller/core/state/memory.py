@@ -101,6 +101,7 @@ class Memory(msgspec.Struct, kw_only=True):
     losses: list[Loss] = msgspec.field(default_factory=list)  # the first few since the last line
     losses_more: int = 0  # ... and how many were not kept
     place: Remembered = msgspec.field(default_factory=dict)
+    topics: dict[str, bytes] = msgspec.field(default_factory=dict)  # by bundle, see state.topics
     overrides: dict[str, bool | int | float | str | list[str]] = msgspec.field(
         default_factory=dict
     )  # keys under [balance] that operators set; replaced as a whole
@@ -119,6 +120,7 @@ class Memory(msgspec.Struct, kw_only=True):
         other.tainted = dict(self.tainted)
         other.losses = self.losses.copy()
         other.owners = dict(self.owners)
+        other.topics = dict(self.topics)
         return other
 
     def remembered(self, kind: StrategyKind, strategy: str) -> Remembered:

@@ -24,6 +24,7 @@ from controller.core.state.tables import (
     RELEASING,
     SPLITTING,
 )
+from controller.core.state.topics import KnownTopics
 from controller.core.view.load import attributed_load
 from controller.core.work import Work
 from controller.load.namespaces import belongs_to_a_broker as is_of_a_broker
@@ -184,6 +185,7 @@ def build_view(work: Work, now_ms: int, alive: Liveness) -> tuple[ClusterView, P
         namespaces=tuple(work.state.namespaces),
         namespace_bundles=np.bincount(namespace[exists], minlength=len(work.state.namespaces)),
         namespace_rank=_ranks(work.state.namespaces),
+        topics=KnownTopics(work.state.memory.topics, bundles.slots),
     )
     return view, order
 
