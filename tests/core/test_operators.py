@@ -231,3 +231,15 @@ def test_a_broker_cools_down_by_moves_but_not_by_assignments() -> None:
 
     assert {w.owners[bundle] for bundle in more} == {"b1"}
     assert replay(w.log, list(range(1, len(w.log))), w.settings) == replay(w.log, [], w.settings)
+
+
+@pytest.mark.parametrize("parity", [False, True])
+def test_broker_ids_that_end_alike_are_two_brokers(parity: bool) -> None:
+    """Pulsar refuses a transfer from `xb1` to `b1`: it compares the ends of the ids."""
+    w = world(brokers=2, bundles=8, parity=parity)
+    w.brokers["xb1"] = w.brokers["b1"]
+    w = World(w.brokers, w.bundles, w.settings)
+    serving(w)
+    accepted, problem = told(w, Transfer(bundle=someone(w, "xb1"), destination="b1"))
+    assert accepted is not parity
+    assert problem == ("b1 owns it already" if parity else "")

@@ -81,7 +81,7 @@ def obey(work: Work, command: Any, now_ms: int) -> None:
 def _transfer(work: Work, command: Transfer, now_ms: int) -> Outcome:
     name, to = command.bundle, command.destination
     problem = _why_not(work, name) or _why_not_to(work, to, now_ms)
-    if problem is None and _owner(work, name) == work.state.brokers.slots[to]:
+    if problem is None and _is_owner(work, name, to):
         problem = f"{to} owns it already"
     pin = work.state.memory.pins.get(name)
     if problem is None and pin is not None and pin.broker != to:
@@ -89,6 +89,12 @@ def _transfer(work: Work, command: Transfer, now_ms: int) -> Outcome:
     if problem is not None:
         return Refusal(problem)
     return Wish("transfer", name, None, to, "admin", _told(command))
+
+
+def _is_owner(work: Work, bundle: str, broker: str) -> bool:
+    """True if the broker owns the bundle; Pulsar compares the ends of the names (parity)."""
+    owner = work.state.brokers.names[_owner(work, bundle)]
+    return owner.endswith(broker) if work.settings.parity else owner == broker
 
 
 def _unload(work: Work, command: Unload, now_ms: int) -> Outcome:
