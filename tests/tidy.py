@@ -9,7 +9,7 @@ from dataclasses import dataclass
 FUNCTION_LINES_MAX = 60
 FILE_LINES_MAX = 350
 
-PURE_ROOMS = ("model", "wire", "channel", "core", "strategies")
+PURE_ROOMS = ("model", "wire", "load", "channel", "core", "strategies")
 PRINTING_ROOMS = ("controller/cli/", "controller/demo/", "bench/", "tests/")
 
 BANNED_IN_PURE = {

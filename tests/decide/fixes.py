@@ -108,7 +108,7 @@ def _has_swap(answer: Json) -> bool:
 
 
 def frozen_alone(scenario: Json, given: list[Json], golden: list[Json]) -> bool:
-    """Pulsar stops the round for one broker without data or in its cool-down, or forgets the age."""
+    """Pulsar stops the round for one broker without data or cooling, or forgets the age."""
     ttl_s = scenario.get("conf", {}).get("loadBalancerBrokerLoadDataTTLInSeconds", 1_800)
     for tick in given:
         brokers = tick.get("brokers", {})
