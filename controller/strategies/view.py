@@ -85,7 +85,7 @@ class ClusterView:
         default_factory=dict
     )  # by bundle, where known; by hash
     tops: Mapping[int, Ints] | None = None  # by broker: its bundles as reported, smallest first
-    filter: BrokerFilter | None = None  # None = every registered broker may have every bundle
+    filter: BrokerFilter | None = None  # None = every live broker may have every bundle
 
     def order(self, bundles: Ints, by: Floats | None = None) -> Ints:
         """Sorts bundle indices: `by` descending if given, then namespace, then lower bound."""
@@ -100,16 +100,24 @@ class ClusterView:
     def taking_part(self, parity: bool) -> Bools:
         """Brokers that a round looks at: m flags.
 
-        With `parity` all whose load is known, however old it is, as Pulsar's modular manager
-        trusts a report while its node exists.
+        With `parity` all that may be given a bundle and whose load is known, however old it is:
+        Pulsar's modular manager trusts a report while its node exists.
         """
-        return self.broker_reported_ms > 0 if parity else self.broker_can_shed
+        has_load = self.broker_reported_ms > 0
+        return has_load & self.broker_is_live if parity else self.broker_can_shed
 
     def allowed(self, bundle: int) -> Bools | None:
         """Brokers that the filter leaves for a bundle, None if the filter failed."""
         if self.filter is None:
-            return self.broker_is_registered
+            return self.broker_is_live
         return self.filter.allowed(bundle)
+
+    def may_go(self, bundle: int, broker: int) -> bool:
+        """False if the filter keeps the bundle from the broker; nothing to look up without one."""
+        if self.filter is None:
+            return True
+        allowed = self.filter.allowed(bundle)
+        return allowed is not None and bool(allowed[broker])
 
 
 class ByOwner:
