@@ -36,6 +36,7 @@ from controller.strategies.verdicts import Reason, Verdict
 from controller.strategies.view import ClusterView
 
 HITS = "split"
+PARTITIONS_MAX = 10_000  # of an advice; a threshold of 0 would ask for infinitely many
 FAILURES = (Reason.NO_BOUNDARY, Reason.NOT_SPLITTABLE, Reason.UNKNOWN_NAMESPACE)
 """What Pulsar counts as a failure, not as a reason to wait."""
 
@@ -172,11 +173,13 @@ def _is_beside_a_split(view: ClusterView, bundle: int) -> bool:
 
 
 def _hot_topic(name: str, reason: str, times: float) -> Verdict:
+    """As many partitions as bring each below the threshold, and one to spare."""
+    count = int(np.ceil(min(times, PARTITIONS_MAX - 1))) + 1
     return Verdict(
         name,
         Reason.HOT_TOPIC,
         (("reason", reason), ("times_threshold", times)),
-        flips_if=f"add partitions: {int(np.ceil(times)) + 1}; one topic cannot be split",
+        flips_if=f"add partitions: {count}; one topic cannot be split",
     )
 
 
