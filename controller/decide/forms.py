@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 Amount = Annotated[float, msgspec.Meta(ge=0)]
-Count = Annotated[int, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Millis = Annotated[float, msgspec.Meta(ge=-1e15, le=1e15)]
 Position = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
@@ -137,7 +138,7 @@ class StoredBroker(UsedBroker):
 
     weightedMaxEMA: Amount | None = None
     msgThroughputEMA: Amount | None = None
-    ageMs: float = 0.0
+    ageMs: Millis = 0.0
 
 
 class TopBundle(Stats, kw_only=True):
@@ -163,7 +164,7 @@ class TransferTick(_Tick, kw_only=True):
     topBundles: dict[str, list[TopBundle]] = {}
     owner: dict[str, str] = {}
     recentlyUnloadedBundles: list[str] = []
-    recentlyUnloadedBrokers: dict[str, float] = {}
+    recentlyUnloadedBrokers: dict[str, Millis] = {}
     allowed: dict[str, list[str]] = {}
     policyNamespaces: PolicyNamespaces = msgspec.field(default_factory=PolicyNamespaces)
 
