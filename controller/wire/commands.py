@@ -13,6 +13,7 @@ import msgspec
 from controller.model.bundles import FULL_UPPER, BundleNameError, split_name
 from controller.wire.decoding import decode_struct
 from controller.wire.limits import DEFAULT_LIMITS, WireLimits
+from controller.wire.policies import PolicySet
 from controller.wire.rejects import WireError
 
 BOUNDARIES_MAX = 1_024  # of one split command; an operator names one or a handful
@@ -122,6 +123,12 @@ class UnsetKey(_Signed, frozen=True, kw_only=True, tag="unset"):
     key: str
 
 
+class SetPolicies(_Signed, frozen=True, kw_only=True, tag="policies"):
+    """Replaces all policies of the cluster; an empty set ends them."""
+
+    policies: PolicySet
+
+
 Command = (
     Tick
     | Assign
@@ -137,6 +144,7 @@ Command = (
     | Resume
     | SetKey
     | UnsetKey
+    | SetPolicies
 )
 
 _TEXTS = (

@@ -72,6 +72,8 @@ class LocalBrokerData(msgspec.Struct, frozen=True, kw_only=True):
     lastUpdate: Natural
     lastStats: dict[str, NamespaceBundleStats]
     brokerVersionString: str | None = None
+    persistentTopicsEnabled: bool = True
+    nonPersistentTopicsEnabled: bool = True
 
 
 class BrokerLoadData(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +136,8 @@ class LoadReport(
     bandwidthOut: ResourceUsage
     zone: str | None = None
     brokerVersion: str | None = None
+    persistentTopicsEnabled: bool = True
+    nonPersistentTopicsEnabled: bool = True
     bundles: dict[str, BundleStats]
     status: BrokerStatus = "up"
     transport: TransportHealth = "stable"

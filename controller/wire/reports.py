@@ -99,6 +99,7 @@ class Report:
     topics: int | None = None  # of the whole broker, where a partial report says so
     zone: str | None = None
     version: str | None = None
+    serves: tuple[bool, bool] = (True, True)  # persistent topics, non-persistent ones
     status: BrokerStatus = "up"
     transport: TransportHealth = "stable"
 
@@ -164,6 +165,7 @@ def _of_load_report(data: LoadReport, broker: str, cluster: str, limits: WireLim
         topics=None if data.full else data.topics,
         zone=data.zone,
         version=data.brokerVersion,
+        serves=(data.persistentTopicsEnabled, data.nonPersistentTopicsEnabled),
         status=data.status,
         transport=data.transport,
     )
@@ -181,6 +183,7 @@ def _of_local(data: LocalBrokerData, broker: str, limits: WireLimits) -> Report:
         bundle_names=names,
         bundle_stats=_stats_array(data.lastStats.values(), names, "lastStats[{}]", limits),
         version=data.brokerVersionString,
+        serves=(data.persistentTopicsEnabled, data.nonPersistentTopicsEnabled),
     )
 
 
