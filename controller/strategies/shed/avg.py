@@ -15,8 +15,8 @@ Different from Pulsar, on purpose: the destination travels with the decision ins
 remembered by a mutable key (#26246); counts of brokers that are gone are dropped; a silent or
 cooling broker is left out of the pairing, and its counts are kept; where the capacities of a pair
 differ, the amount is worked out from the load ratios, because the hotter broker may well have the
-smaller traffic (PIP-364 asks for the loads to meet, and stalls there). With `parity` all of this is
-as in Pulsar 4.2.
+smaller traffic (PIP-364 asks for the loads to meet, and stalls there); bundles that the rules of
+the cluster keep off the destination are passed over. With `parity` all is as in Pulsar 4.2.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class AvgShed:
         own = movable.of(hot)
         bundles = view.order(own, sizes[own])
         taken: list[Transfer] = []
-        returning = 0
+        returning = barred = 0
         left = amount
         detail = (
             f"{view.broker_names[hot]} is {_difference(view, cold, hot):.1f} points above "
@@ -142,10 +142,15 @@ class AvgShed:
             if view.bundle_left[bundle] == cold:
                 returning += 1
                 continue
+            if not self.parity and not view.may_go(bundle, cold):
+                barred += 1
+                continue
             left -= size
             taken.append(Transfer(bundle, hot, cold, "overloaded", detail))
         if taken:
             return taken, []
+        if barred and barred + returning == len(bundles):
+            return [], [_barred(view, hot, cold, barred)]
         return [], [_nothing_fits(view, hot, len(bundles), returning, amount, unit)]
 
     def _amount(self, view: ClusterView, cold: int, hot: int) -> tuple[float, Floats, str]:
@@ -219,6 +224,15 @@ def _balanced(
             params.low_threshold_points,
             flips_if="the difference reaches low_threshold_points",
         ),
+    )
+
+
+def _barred(view: ClusterView, hot: int, cold: int, bundles: int) -> Verdict:
+    return Verdict(
+        view.broker_names[hot],
+        Reason.FILTERED,
+        (("candidates", float(bundles)), ("partner", view.broker_names[cold])),
+        flips_if="the rules of the cluster let one of its bundles go to the partner",
     )
 
 

@@ -10,7 +10,8 @@ Copy this file, rename the class, move your parameters to `params.py`, add one l
 Rules of this one:
 
 1. Only the hottest broker sheds, and only if it is `gap_points` above the coldest.
-2. It gives its biggest movable bundle that closes the gap without turning it round.
+2. It gives its biggest movable bundle that closes the gap without turning it round, and that the
+   rules of the cluster let go to the coldest.
 """
 
 from __future__ import annotations
@@ -49,9 +50,10 @@ class BiggestFirstShed:
             & (view.bundle_load > 0.0)
             & (view.bundle_load < gap)
         )
-        if not len(own):
+        ordered = view.order(own, view.bundle_load[own]).tolist()
+        bundle = next((one for one in ordered if view.may_go(one, cold)), -1)
+        if bundle < 0:
             return ShedPlan((), {}, (Verdict(view.broker_names[hot], Reason.NO_BUNDLES),))
-        bundle = int(view.order(own, view.bundle_load[own])[0])
         detail = f"{view.broker_names[hot]} is {gap * 100:.1f} points above the coldest"
         return ShedPlan((Transfer(bundle, hot, cold, "overloaded", detail),), {})
 
