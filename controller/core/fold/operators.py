@@ -28,6 +28,7 @@ from controller.wire.commands import (
     Pin,
     Resume,
     SetKey,
+    SetPolicies,
     SplitBundle,
     Transfer,
     Undrain,
@@ -36,6 +37,7 @@ from controller.wire.commands import (
     UnsetKey,
 )
 from controller.wire.decisions import CommandEcho
+from controller.wire.policies import PolicySet, problem_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +246,16 @@ def _unset(work: Work, command: UnsetKey, now_ms: int) -> Outcome:
     return None
 
 
+def _policies(work: Work, command: SetPolicies, now_ms: int) -> Outcome:
+    problem = problem_of(command.policies)
+    if problem is not None:
+        return Refusal(problem)
+    is_empty = command.policies == PolicySet()
+    work.state.memory.policies = None if is_empty else command.policies
+    work.is_answer_due = True
+    return None
+
+
 def _unknown_broker(broker: str, known: Iterable[str]) -> str:
     near = get_close_matches(broker, sorted(known), n=1)
     return f"broker {broker} is not known" + (f"; did you mean {near[0]}?" if near else "")
@@ -271,4 +283,5 @@ OPERATORS: dict[type[Command], Callable[[Work, Any, int], Outcome]] = {
     Resume: _resume,
     SetKey: _set,
     UnsetKey: _unset,
+    SetPolicies: _policies,
 }

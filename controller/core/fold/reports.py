@@ -12,6 +12,7 @@ import numpy as np
 
 from controller.core.inputs import RawRecord
 from controller.core.state.columns import Columns
+from controller.core.state.memory import Traits
 from controller.core.state.tables import INIT, STATUSES, UP
 from controller.core.state.topics import count_of, packed
 from controller.core.work import Work
@@ -43,6 +44,7 @@ def fold_report(work: Work, record: RawRecord) -> None:
             return
         brokers["sequence"][broker] = report.sequence
         _take_usage(work, broker, report, record.ingest_ms)
+        _take_traits(work, name, report)
     work.state.memory.count("reports")
     if len(slots):
         _take_samples(work, broker, report, slots, record.ingest_ms)
@@ -109,6 +111,23 @@ def _take_usage(work: Work, broker: int, report: Report, ingest_ms: int) -> None
         brokers["totals"][broker] = report.totals
     if report.kind == "full":
         brokers["topics"][broker] = int(report.bundle_stats[:, 5].sum())
+
+
+def _take_traits(work: Work, name: str, report: Report) -> None:
+    """Version, zone and kinds of topics, as the last report of a format that has them says."""
+    if report.kind not in ("full", "partial"):
+        return
+    persistent, non_persistent = report.serves
+    said = Traits(
+        version=report.version,
+        zone=report.zone,
+        serves_persistent=persistent,
+        serves_non_persistent=non_persistent,
+    )
+    if said == Traits():
+        work.state.memory.traits.pop(name, None)
+    else:
+        work.state.memory.traits[name] = said
 
 
 def _take_samples(work: Work, broker: int, report: Report, slots: Ints, ingest_ms: int) -> None:

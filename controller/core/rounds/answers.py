@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from controller.core.rounds.decide import Wish, write_assign
 from controller.core.rounds.log import answer
 from controller.core.state.tables import ASSIGNING, FREE, INIT, OWNED, RELEASING, SPLITTING
 from controller.core.view.build import Liveness, Places, build_view, liveness
 from controller.core.work import Work
+from controller.strategies.filters import Candidates, Pipeline
 from controller.strategies.protocols import Choice, Placement, Unowned
 from controller.strategies.registry import place_strategy
-from controller.strategies.verdicts import Reason, Verdict
+from controller.strategies.verdicts import Reason, Verdict, VerdictTally
 from controller.strategies.view import ClusterView, Ints
 from controller.wire.decisions import DecisionEntry
 
@@ -30,6 +33,11 @@ class Desk:
     places: Places
     placement: Placement
     avoid: Ints  # by bundle slot: view index of the broker not to return to
+
+    @property
+    def rules(self) -> Pipeline | None:
+        """The filter of its view, if there is anything to filter."""
+        return self.view.filter if isinstance(self.view.filter, Pipeline) else None
 
 
 def is_warm(work: Work, now_ms: int) -> bool:
@@ -55,9 +63,37 @@ def choose(work: Work, desk: Desk, name: str, leaves: int = -1) -> Choice:
     bundle = unowned(work, desk, name)
     if leaves >= 0 and bundle.avoid < 0 and not work.settings.parity:
         bundle = replace(bundle, avoid=leaves)
-    choice = desk.placement.choose(bundle)
+    choice = _by_rules(desk, desk.rules, bundle) if desk.rules else desk.placement.choose(bundle)
     work.state.memory.remember("place", work.settings.place, desk.placement.memory)
     return choice
+
+
+def _by_rules(desk: Desk, rules: Pipeline, bundle: Unowned) -> Choice:
+    """A choice among the brokers that the rules of the cluster leave, booked on them too.
+
+    A pin is an operator's word about one bundle, and stands above the rules.
+    """
+    found: Candidates | None = None
+    if bundle.pinned < 0:
+        found = rules.candidates(bundle.name, bundle.at)
+        if not len(found.brokers):
+            return Choice(-1, 0.0, rules.nobody(bundle.name))
+        bundle = replace(bundle, candidates=found.brokers)
+    choice = desk.placement.choose(bundle)
+    if choice.broker < 0:
+        return choice
+    rules.book(bundle.name, bundle.at, choice.broker, bundle.topics, choice.load)
+    if found is not None and found.is_cap_skipped:
+        choice = replace(choice, verdict=rules.full(bundle.name))
+    return choice
+
+
+def tell(choice: Choice, name: str, tally: VerdictTally) -> None:
+    """Adds what a choice has to say: why there is none, or which rule it had to pass over."""
+    if choice.verdict is not None:
+        tally.add(choice.verdict)
+    elif choice.broker < 0:
+        tally.add(Verdict(name, Reason.NO_BROKERS))
 
 
 def unowned(work: Work, desk: Desk, name: str) -> Unowned:
@@ -94,19 +130,21 @@ def answer_requests(work: Work, now_ms: int) -> None:
         if not alive.can_receive.any():
             return
         work.desk = open_desk(work, now_ms, alive)
-    decisions, verdicts = assign_waiting(work, work.desk, now_ms)
+    decisions, verdicts = assign_waiting(work, work.desk, now_ms, is_tick=False)
     if decisions or verdicts:
         answer(work, now_ms, decisions, verdicts)
 
 
 def assign_waiting(
-    work: Work, desk: Desk, now_ms: int
+    work: Work, desk: Desk, now_ms: int, *, is_tick: bool = True
 ) -> tuple[list[DecisionEntry], list[Verdict]]:
     """Decides for every request whose bundle is still unowned; drops the others."""
     bundles, requests = work.state.bundles, work.state.memory.requests
     decisions: list[DecisionEntry] = []
     verdicts: list[Verdict] = []
     for name in sorted(requests):
+        if requests[name].is_barred and not is_tick:
+            continue
         if name in work.state.memory.moves:
             continue  # its tombstone is on its way; nothing may be written before it is back
         slot = bundles.slots.get(name)
@@ -120,8 +158,10 @@ def assign_waiting(
             verdicts.append(Verdict(name, Reason.OVERLAP, inputs, flips_if=flips_if))
             continue
         choice = choose(work, desk, name)
+        verdicts += [choice.verdict] if choice.verdict else []
         if choice.broker < 0:
-            verdicts += [choice.verdict] if choice.verdict else []
+            is_barred = choice.verdict is not None and choice.verdict.reason is Reason.ISOLATION
+            requests[name] = msgspec.structs.replace(requests[name], is_barred=is_barred)
             continue
         wish = Wish(
             "assign",

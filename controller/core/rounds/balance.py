@@ -6,11 +6,12 @@ remembers belongs to it: another one, chosen while the job runs, begins afresh.
 
 from __future__ import annotations
 
-from controller.core.rounds.answers import Desk, choose, open_desk
+from controller.core.rounds.answers import Desk, choose, open_desk, tell
 from controller.core.rounds.budget import Budget
 from controller.core.rounds.decide import Wish, write_split, write_unload
 from controller.core.view.build import Liveness
 from controller.core.work import Work
+from controller.strategies.filters import Pipeline
 from controller.strategies.memory import Memory, only
 from controller.strategies.protocols import PLACED, ShedPlan, SplitPlan, Transfer
 from controller.strategies.registry import place_strategy, shed_strategy, split_strategy
@@ -83,6 +84,7 @@ class Mover:
         self.now_ms = now_ms
         self.desk: Desk | None = None
         self.load = view.broker_load.copy()  # with what this round moves
+        self.rules = view.filter if isinstance(view.filter, Pipeline) else None
 
     def carry_out(
         self, transfer: Transfer, budget: Budget, tally: VerdictTally
@@ -100,6 +102,11 @@ class Mover:
             to = self._place(transfer, tally)
             if to < 0:
                 return None
+        elif self.rules is not None:
+            no = self.rules.refusal(transfer.bundle, transfer.source, to)
+            if no is not None:
+                tally.add(no)
+                return None
         named = (view.broker_names[to],) if to >= 0 else ()
         if not budget.takes((source, *named)):
             tally.add(Verdict(name, Reason.ROUND_LIMIT, flips_if="less is in flight"))
@@ -108,6 +115,7 @@ class Mover:
         self.load[transfer.source] -= wish.load[0]
         if to >= 0:
             self.load[to] += wish.load[1]
+            self._book(transfer.bundle, to)
         return write_unload(self.work, wish, self.now_ms)
 
     def _place(self, transfer: Transfer, tally: VerdictTally) -> int:
@@ -115,8 +123,8 @@ class Mover:
         name = self.view.bundle_names[transfer.bundle]
         self.desk = self.desk or open_desk(self.work, self.now_ms, self.alive)
         choice = choose(self.work, self.desk, name, leaves=transfer.source)
+        tell(choice, name, tally)
         if choice.broker < 0:
-            tally.add(choice.verdict or Verdict(name, Reason.NO_BROKERS))
             return -1
         if choice.broker == transfer.source:
             flips_if = "the placement prefers another broker"
@@ -127,6 +135,12 @@ class Mover:
             tally.add(Verdict(name, Reason.WORSENS, flips_if=flips_if))
             return -1
         return choice.broker
+
+    def _book(self, bundle: int, to: int) -> None:
+        """Counts a bundle where it goes, for the rules that count bundles."""
+        for rules in (self.rules, self.desk.rules if self.desk else None):
+            if rules is not None:
+                rules.book(self.view.bundle_names[bundle], bundle, to)
 
     def _worsens(self, transfer: Transfer, to: int) -> bool:
         """True if the destination would be more loaded than the source is before the move."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from controller.core.rounds.answers import Desk, choose
+from controller.core.rounds.answers import Desk, choose, tell
 from controller.core.rounds.budget import Budget
 from controller.core.rounds.decide import Wish, write_unload
 from controller.core.state.tables import OWNED
@@ -87,8 +87,8 @@ def evacuate(
             waiting += 1
             continue
         choice = choose(work, desk, name)
+        tell(choice, name, tally)
         if choice.broker < 0:
-            tally.add(choice.verdict or Verdict(name, Reason.NO_BROKERS))
             continue
         destination = view.broker_names[choice.broker]
         if not budget.takes((source, destination)):

@@ -46,6 +46,7 @@ def _forget_brokers(work: Work, now_ms: int) -> None:
     for name, slot in sorted(brokers.slots.items()):
         if old[slot] and not named[slot]:
             brokers.remove(name)
+            work.state.memory.traits.pop(name, None)
             for column in ("left", "source"):
                 bundles[column][bundles[column] == slot] = -1
 

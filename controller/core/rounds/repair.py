@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from controller.core.rounds.answers import Desk, choose
+from controller.core.rounds.answers import Desk, choose, tell
 from controller.core.rounds.decide import Wish, write_override
 from controller.core.rounds.monitor import records_allowed
 from controller.core.state.tables import ASSIGNING, GONE, OWNED, RELEASING, SPLITTING
 from controller.core.view.build import Liveness, is_in_flight
 from controller.core.work import Work
-from controller.strategies.verdicts import Reason, Verdict, VerdictTally
+from controller.strategies.verdicts import Reason, VerdictTally
 from controller.strategies.view import Ints
 from controller.wire.channel import ServiceUnitState
 from controller.wire.decisions import DecisionEntry
@@ -79,8 +79,8 @@ def _override(
         chosen, load = brokers.names[keeper], 0.0
     else:
         choice = choose(work, desk, name)
+        tell(choice, name, tally)
         if choice.broker < 0:
-            tally.add(choice.verdict or Verdict(name, Reason.NO_BROKERS))
             return None
         chosen, load = desk.view.broker_names[choice.broker], choice.load
     wish = Wish(

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from controller.strategies.memory import Memory as StrategyMemory
+from controller.wire.policies import PolicySet
 
 StrategyKind = Literal["shed", "place", "split"]
 
@@ -44,6 +45,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     asked_ms: int
     who: str
+    is_barred: bool = False  # isolation leaves it no broker: it is tried again at ticks only
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +70,15 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     reason: str  # of the conflict rule
     version: int
     broker: str  # that the record named
+
+
+class Traits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a broker's reports say of it besides its load."""
+
+    version: str | None = None
+    zone: str | None = None
+    serves_persistent: bool = True
+    serves_non_persistent: bool = True
 
 
 Remembered = dict[str, dict[str, int | float | str]]
@@ -106,6 +117,8 @@ class Memory(msgspec.Struct, kw_only=True):
         default_factory=dict
     )  # keys under [balance] that operators set; replaced as a whole
     owners: dict[str, str] = msgspec.field(default_factory=dict)  # kind -> strategy it belongs to
+    policies: PolicySet | None = None  # as sent by an operator; None = there are none
+    traits: dict[str, Traits] = msgspec.field(default_factory=dict)  # by broker, where it says any
 
     def copy(self) -> Memory:
         """A copy that shares nothing that step changes in place."""
@@ -121,6 +134,7 @@ class Memory(msgspec.Struct, kw_only=True):
         other.losses = self.losses.copy()
         other.owners = dict(self.owners)
         other.topics = dict(self.topics)
+        other.traits = dict(self.traits)
         return other
 
     def remembered(self, kind: StrategyKind, strategy: str) -> Remembered:

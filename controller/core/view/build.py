@@ -15,17 +15,16 @@ import numpy as np
 from controller.core.state.columns import Columns
 from controller.core.state.memory import Move
 from controller.core.state.tables import (
-    ASSIGNING,
     DELETED,
     GONE,
     INIT,
     LEAVING,
     OWNED,
-    RELEASING,
     SPLITTING,
 )
 from controller.core.state.topics import KnownTopics
 from controller.core.view.load import attributed_load
+from controller.core.view.rules import keepers, with_rules
 from controller.core.work import Work
 from controller.load.namespaces import belongs_to_a_broker as is_of_a_broker
 from controller.load.usage import CPU_LIMIT
@@ -187,7 +186,7 @@ def build_view(work: Work, now_ms: int, alive: Liveness) -> tuple[ClusterView, P
         namespace_rank=_ranks(work.state.namespaces),
         topics=KnownTopics(work.state.memory.topics, bundles.slots),
     )
-    return view, order
+    return with_rules(work, view, order.index), order
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,9 +281,7 @@ def is_in_flight(move: Move) -> bool:
 
 def _bundles_per_broker(bundles: Columns, size: int) -> Ints:
     """Bundles that a broker serves and keeps, or is about to get."""
-    state, destination = bundles["state"], bundles["destination"]
-    coming = np.isin(state, (ASSIGNING, RELEASING)) & (destination >= 0)
-    keeper = np.where(coming, destination, np.where(state == RELEASING, -1, bundles["serving"]))
+    keeper = keepers(bundles)
     return np.bincount(keeper[keeper >= 0], minlength=size)
 
 
