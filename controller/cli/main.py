@@ -15,6 +15,7 @@ from controller.cli import (
     config_commands,
     decide_command,
     log_commands,
+    policies_command,
     send_commands,
     set_commands,
     status_command,
@@ -36,6 +37,7 @@ app = typer.Typer(
 app.add_typer(config_commands.app, name="config")
 app.add_typer(log_commands.app, name="log")
 set_commands.register()
+policies_command.register()
 app.add_typer(send_commands.app, name="send")
 app.command("status")(status_command.status)
 app.command("decide")(decide_command.decide)
