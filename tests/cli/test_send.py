@@ -15,7 +15,7 @@ from controller.transport.embedded import EmbeddedLog
 from controller.transport.embedded.keys import recent_keys
 from controller.transport.port import OutRecord
 from controller.wire.channel import ServiceUnitState, ServiceUnitStateData, encode_channel
-from controller.wire.commands import Command, Transfer, decode_command
+from controller.wire.commands import Command, SetPolicies, Transfer, decode_command
 from tests.cli.core_process import Controller
 from tests.streaming.worlds import load_report, new_log, plan, settings
 
@@ -252,4 +252,40 @@ def test_a_key_that_cannot_be_set_is_not_sent(
     done = send(tmp_path, "set", *arguments)
     assert done.exit_code == 2
     assert problem in " ".join(done.stderr.replace("│", " ").split())
+    assert sent(log) == []
+
+
+def test_policies_are_sent_from_a_file_and_accepted(
+    tmp_path: Path, log: EmbeddedLog, controller: Controller
+) -> None:
+    file = tmp_path / "policies.json"
+    gold = {"name": "gold", "namespaces": ["gold/.*"], "primary": ["b1"], "minLimit": 2}
+    file.write_text(json.dumps({"isolation": [gold]}))
+    done = send(tmp_path, "policies", str(file), "--who", "ann", "--why", "own brokers")
+    assert done.exit_code == 0 and done.stdout.splitlines()[1] == "accepted", done.output
+    [command] = sent(log)
+    assert isinstance(command, SetPolicies)
+    assert (command.who, command.why) == ("ann", "own brokers")
+    [policy] = command.policies.isolation
+    assert (policy.name, policy.primary, policy.minLimit) == ("gold", ("b1",), 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("{", "holds no policies"),
+        ('{"isolated": []}', "unknown field `isolated`"),
+        ('{"isolation": [{"name": "p", "namespaces": ["t/("], "primary": ["b"]}]}', "isolation"),
+        ('{"isolation": [{"name": "p", "namespaces": ["n"], "primary": []}]}', "length >= 1"),
+    ],
+)
+def test_policies_that_cannot_be_used_are_not_sent(
+    tmp_path: Path, log: EmbeddedLog, text: str, hint: str
+) -> None:
+    file = tmp_path / "policies.json"
+    file.write_text(text)
+    done = send(tmp_path, "policies", str(file))
+    assert done.exit_code == 1
+    assert hint in " ".join(done.stderr.split())
+    assert send(tmp_path, "policies", str(tmp_path / "none.json")).exit_code == 2
     assert sent(log) == []

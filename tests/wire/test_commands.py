@@ -17,6 +17,7 @@ from controller.wire.commands import (
     Pin,
     Refused,
     Resume,
+    SetPolicies,
     SplitBundle,
     Tick,
     Transfer,
@@ -26,9 +27,26 @@ from controller.wire.commands import (
     decode_command,
     encode_command,
 )
+from controller.wire.policies import (
+    AntiAffinityGroup,
+    FailureDomain,
+    IsolationPolicy,
+    PolicySet,
+    problem_of,
+)
 from controller.wire.rejects import REASONS, WireError
 
 BUNDLE = "t/n/0x00000000_0x80000000"
+
+POLICIES = PolicySet(
+    isolation=(
+        IsolationPolicy(
+            name="gold", namespaces=("gold/.*",), primary=("b[12]",), secondary=("b3",)
+        ),
+    ),
+    antiAffinity=(AntiAffinityGroup(group="g", namespaces=("t/a", "t/b")),),
+    failureDomains=(FailureDomain(name="rack-1", brokers=("b1", "b2")),),
+)
 
 COMMANDS: dict[str, Command] = {
     "tick": Tick(),
@@ -43,6 +61,7 @@ COMMANDS: dict[str, Command] = {
     "unpin": Unpin(bundle=BUNDLE),
     "pause": Pause(untilMs=5),
     "resume": Resume(),
+    "policies": SetPolicies(policies=POLICIES, who="ann"),
 }
 
 
@@ -89,6 +108,22 @@ def test_unknown_members_are_ignored() -> None:
         ({"command": "undrain", "broker": "b" * 2000}, ("absurd_value", "broker")),
         ({"command": "pin", "bundle": BUNDLE, "broker": " "}, ("bad_name", "broker")),
         ({"command": "unpin", "bundle": "t/n"}, ("bad_name", "bundle")),
+        ({"command": "policies"}, ("missing_field", "policies")),
+        ({"command": "policies", "policies": {"isolated": []}}, ("wrong_type", "policies")),
+        ({"command": "policies", "policies": {"isolation": [{"name": "p", "primary": ["b"]}]}},
+         ("missing_field", "policies.isolation[0].namespaces")),
+        ({"command": "policies", "policies": {"isolation": [
+            {"name": "p", "namespaces": [], "primary": ["b"]}]}},
+         ("absurd_value", "policies.isolation[0].namespaces")),
+        ({"command": "policies", "policies": {"isolation": [
+            {"name": "p", "namespaces": ["n" * 257], "primary": ["b"]}]}},
+         ("absurd_value", "policies.isolation[0].namespaces[0]")),
+        ({"command": "policies", "policies": {"isolation": [
+            {"name": "p", "namespaces": ["n"], "primary": ["b"], "minLimit": -1}]}},
+         ("negative", "policies.isolation[0].minLimit")),
+        ({"command": "policies", "policies": {"failureDomains": [
+            {"name": "d", "brokers": ["b"] * 1001}]}},
+         ("absurd_value", "policies.failureDomains[0].brokers")),
         ({"command": "pause", "untilMs": -1}, ("negative", "untilMs")),
         ({"command": "pause", "untilMs": 1e999}, ("not_finite", "untilMs")),
     ],
@@ -97,6 +132,33 @@ def test_every_reason_to_reject(document: Any, expected: tuple[str, str | None])
     with pytest.raises(WireError) as caught:
         decode_command(json.dumps(document).encode())
     assert (caught.value.reason, caught.value.field) == expected
+
+
+def isolation(pattern: str, name: str = "p") -> IsolationPolicy:
+    return IsolationPolicy(name=name, namespaces=("t/n",), primary=(pattern,))
+
+
+@pytest.mark.parametrize(
+    ("policies", "problem"),
+    [
+        (POLICIES, None),
+        (PolicySet(), None),
+        (PolicySet(isolation=(isolation(r"b\d{1,3}\.eu\(x\)+"), isolation("[)+]", "q"))), None),
+        (PolicySet(isolation=(isolation("b("),)), "policy p: 'b(' is no regular expression"),
+        (PolicySet(isolation=(isolation("(a+)+"),)), "'(a+)+' repeats a group"),
+        (PolicySet(isolation=(isolation("(a|aa){9}"),)), "repeats a group"),
+        (PolicySet(isolation=(isolation(".*a.*a.*a.*a.*b"),)), "more than 4 of * + {"),
+        (PolicySet(isolation=(isolation("b"), isolation("c"))), "policy 'p' is given twice"),
+        (PolicySet(antiAffinity=(AntiAffinityGroup(group="g", namespaces=("t/a",)),
+                                 AntiAffinityGroup(group="h", namespaces=("t/a",)))),
+         "'t/a' is given twice"),
+        (PolicySet(failureDomains=(FailureDomain(name="d", brokers=("b1", "b1")),)),
+         "'b1' is given twice"),
+    ],
+)  # fmt: skip
+def test_policies_that_cannot_be_used_say_why(policies: PolicySet, problem: str | None) -> None:
+    found = problem_of(policies)
+    assert (found is None) if problem is None else (problem in (found or ""))
 
 
 def test_a_null_value_is_no_command() -> None:
