@@ -23,7 +23,7 @@ from controller.wire.policies import (
     PolicySet,
 )
 from controller.wire.reports import LoadReport, ResourceUsage, encode_load_report
-from tests.world import CLUSTER, SETTINGS, World, bundle_names, replay
+from tests.world import CLUSTER, SETTINGS, World, bundle_names, of_broker, replay
 
 GOLD, FREE = bundle_names("gold/n", 6), bundle_names("t/n", 10)
 BROKERS = [f"b{n}" for n in range(6)]
@@ -219,6 +219,21 @@ def test_a_transfer_that_a_policy_forbids_is_passed_over_and_told() -> None:
     told = refusals(w)
     assert told["isolation"] or told["filtered"], told
     assert owners(w, FREE) <= {"b2", "b3", "b4", "b5"}
+
+
+def test_moves_of_one_round_count_for_each_other() -> None:
+    w = World(dict.fromkeys(["b0", "b1"], 20_000.0), dict.fromkeys(FREE, 10.0), SETTINGS)
+    asked(w.run(1_500))
+    assert Counter(w.owners.values()) == {"b0": 5, "b1": 5}
+    w.command(Transfer(bundle=min(of_broker(w, "b1")), destination="b0"))
+    w.run(6_000)  # until it has cooled down
+    groups = (AntiAffinityGroup(group="g", namespaces=("t/n",)),)
+    w.command(SetPolicies(policies=PolicySet(antiAffinity=groups)))
+    for bundle in of_broker(w, "b0"):
+        w.bundles[bundle] = 3_000.0
+    w.run(15_000)
+    assert Counter(w.owners.values()) == {"b0": 5, "b1": 5}, "one is moved, though three fit"
+    assert refusals(w)["filtered"]
 
 
 # ------------------------------------------------------- anti-affinity, spread, versions
