@@ -142,9 +142,8 @@ def assign_waiting(
     bundles, requests = work.state.bundles, work.state.memory.requests
     decisions: list[DecisionEntry] = []
     verdicts: list[Verdict] = []
-    for name in sorted(requests):
-        if requests[name].is_barred and not is_tick:
-            continue
+    asked = [name for name, one in requests.items() if is_tick or not one.is_barred]
+    for name in sorted(asked):
         if name in work.state.memory.moves:
             continue  # its tombstone is on its way; nothing may be written before it is back
         slot = bundles.slots.get(name)
