@@ -5,7 +5,8 @@ Rules, in this order (pulsar.md §4.1 and §4.2):
 1. Isolation. A namespace with a policy is served by its live primaries, and by its secondaries
    too while fewer than `min_limit` primaries are live; any other namespace by shared brokers,
    those that are nobody's primary. Hard: nobody left means no broker.
-2. Persistence: brokers that serve the kind of topics that is asked for, or both if none is named.
+2. Persistence: brokers that serve the kind of topics that is asked for, which is hard too; if none
+   is named, those that serve both, where there are any.
 3. Topic cap: brokers with fewer than `broker_topics_max` topics.
 4. Anti-affinity: with `uses_failure_domains` the domains whose candidates have the fewest bundles
    of the group; then the brokers with the fewest.
@@ -15,7 +16,7 @@ Rules, in this order (pulsar.md §4.1 and §4.2):
 7. For a placement only: brokers above `overloaded_points` are left out while another one is below
    that, first among those left so far, then among those of rules 1 and 2.
 
-Rules 2 to 6 are soft: one that leaves nobody is passed over. Counts are of owned bundles and of
+Rules 3 to 6 are soft: one that leaves nobody is passed over. Counts are of owned bundles and of
 those on their way, without the bundle that is asked about. What belongs to one broker (heartbeat,
 SLA monitor) is not filtered.
 
@@ -160,8 +161,11 @@ class Pipeline:
                 _move(self._counts[key], before, broker)
         self._soft.clear()
 
-    def nobody(self, name: str) -> Verdict:
+    def nobody(self, name: str, kind: str | None = None) -> Verdict:
         """Why a bundle gets no broker."""
+        if kind is not None and self._isolated(namespace_of(name)).any():
+            flips_if = "a broker that may have it serves such topics"
+            return Verdict(name, Reason.ISOLATION, (("topics", kind),), flips_if=flips_if)
         at = isolation_of(self.policies, namespace_of(name))
         if at < 0:
             return Verdict(name, Reason.ISOLATION, flips_if="a shared broker is live")
@@ -229,7 +233,10 @@ class Pipeline:
     def _able(self, namespace: str, kind: str | None) -> Bools:
         """Rules 1 and 2."""
         left = self._isolated(namespace)
-        return _if_any(able(self.traits, left, kind), left)
+        if belongs_to_a_broker(namespace):
+            return left
+        served = able(self.traits, left, kind)
+        return _if_any(served, left) if kind is None else served
 
     def _isolated(self, namespace: str) -> Bools:
         if namespace not in self._hard:

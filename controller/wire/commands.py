@@ -6,7 +6,7 @@ id. The core decodes them; the CLI, the agents and the driver encode them.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -21,6 +21,7 @@ BOUNDARIES_MAX = 1_024  # of one split command; an operator names one or a handf
 Hash = Annotated[int, msgspec.Meta(ge=0, le=FULL_UPPER)]
 Boundaries = Annotated[list[Hash], msgspec.Meta(max_length=BOUNDARIES_MAX)]
 Millis = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+TopicKind = Literal["persistent", "non-persistent"]
 Version = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
@@ -37,10 +38,11 @@ class Tick(_Signed, frozen=True, kw_only=True, tag="tick"):
 
 
 class Assign(_Signed, frozen=True, kw_only=True, tag="assign"):
-    """Asks for an owner of an unowned bundle."""
+    """Asks for an owner of an unowned bundle; `topics` says of which kind its topics are."""
 
     bundle: str
     requestedBy: str
+    topics: TopicKind | None = None  # None = both, or not known
 
 
 class Refused(_Signed, frozen=True, kw_only=True, tag="refused"):

@@ -15,7 +15,7 @@ from controller.core.view.build import build_view, liveness
 from controller.core.work import Work
 from controller.strategies.params import FilterParams
 from controller.strategies.registry import PLACE
-from controller.wire.commands import Drain, Pin, SetPolicies, Transfer, Unload
+from controller.wire.commands import Assign, Drain, Pin, SetPolicies, Transfer, Unload
 from controller.wire.policies import (
     AntiAffinityGroup,
     FailureDomain,
@@ -306,6 +306,17 @@ def test_the_latest_version_and_both_kinds_of_topics() -> None:
     w.run(100)
     chosen = {d["to"] for d in w.decisions}
     assert chosen == {"b0", "b2"}
+
+
+def test_a_request_may_say_which_topics_it_is_for() -> None:
+    w = cluster(None)
+    for broker in BROKERS:
+        said(w, broker, persistentTopicsEnabled=broker == "b3")
+    for bundle, kind in zip(FREE, ["persistent"] * 3 + ["non-persistent"] * 7, strict=True):
+        w.command(Assign(bundle=bundle, requestedBy="client", topics=kind))
+    chosen = {d["bundle"]: d["to"] for d in w.decisions}
+    assert {chosen[bundle] for bundle in FREE[:3]} == {"b3"}
+    assert len({chosen[bundle] for bundle in FREE[3:]}) > 3
 
 
 # ------------------------------------------------------------------------- nothing to do

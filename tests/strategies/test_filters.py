@@ -155,6 +155,15 @@ def test_brokers_that_serve_the_kind_of_topics_or_both() -> None:
     assert candidates(rules, kind=NON_PERSISTENT) == {"a", "c", "d"}
 
 
+def test_a_kind_of_topics_that_is_named_is_a_hard_rule() -> None:
+    rules = pipeline(even("ab"), not_persistent="a", not_non_persistent="ab")
+    assert candidates(rules) == {"a", "b"}, "nobody serves both, and nobody says which it needs"
+    assert candidates(rules, kind=PERSISTENT) == {"b"}
+    assert candidates(rules, kind=NON_PERSISTENT) == set()
+    verdict = rules.nobody(rules.view.bundle_names[0], NON_PERSISTENT)
+    assert verdict.reason is Reason.ISOLATION and verdict.inputs == (("topics", "non-persistent"),)
+
+
 def test_full_brokers_are_left_out_unless_all_are() -> None:
     view = make_view(dict.fromkeys("abc", 10.0), [B(None)], topics={"a": 9, "b": 10, "c": 11})
     assert left(pipeline(view, params=FilterParams(broker_topics_max=10))) == {"a"}

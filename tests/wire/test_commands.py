@@ -50,7 +50,7 @@ POLICIES = PolicySet(
 
 COMMANDS: dict[str, Command] = {
     "tick": Tick(),
-    "assign": Assign(bundle=BUNDLE, requestedBy="b1"),
+    "assign": Assign(bundle=BUNDLE, requestedBy="b1", topics="persistent"),
     "refused": Refused(bundle=BUNDLE, versionId=4, decisionId="d", reason="destination died"),
     "transfer": Transfer(bundle=BUNDLE, destination="b2", who="ann", why="test", id="7"),
     "unload": Unload(bundle=BUNDLE),
@@ -103,6 +103,8 @@ def test_unknown_members_are_ignored() -> None:
          ("absurd_value", "boundaries[0]")),
         ({"command": "split", "bundle": BUNDLE, "boundaries": [1] * 2000},
          ("absurd_value", "boundaries")),
+        ({"command": "assign", "bundle": BUNDLE, "requestedBy": "b", "topics": "both"},
+         ("absurd_value", "topics")),
         ({"command": "drain"}, ("missing_field", "broker")),
         ({"command": "drain", "broker": ""}, ("bad_name", "broker")),
         ({"command": "undrain", "broker": "b" * 2000}, ("absurd_value", "broker")),

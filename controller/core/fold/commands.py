@@ -43,7 +43,8 @@ def _assign(work: Work, command: Assign, now_ms: int) -> None:
         verdict = Verdict(command.bundle, Reason.ROUND_LIMIT, flips_if="fewer requests wait")
         answer(work, now_ms, (), (verdict,))
         return
-    memory.requests.setdefault(command.bundle, Request(asked_ms=now_ms, who=command.requestedBy))
+    request = Request(asked_ms=now_ms, who=command.requestedBy, topics=command.topics)
+    memory.requests.setdefault(command.bundle, request)
     work.is_answer_due |= move is None  # nothing is written while a tombstone is on its way
 
 

@@ -63,21 +63,25 @@ def choose(work: Work, desk: Desk, name: str, leaves: int = -1) -> Choice:
     bundle = unowned(work, desk, name)
     if leaves >= 0 and bundle.avoid < 0 and not work.settings.parity:
         bundle = replace(bundle, avoid=leaves)
-    choice = _by_rules(desk, desk.rules, bundle) if desk.rules else desk.placement.choose(bundle)
+    if desk.rules is None:
+        choice = desk.placement.choose(bundle)
+    else:
+        request = work.state.memory.requests.get(name)
+        choice = _by_rules(desk, desk.rules, bundle, request.topics if request else None)
     work.state.memory.remember("place", work.settings.place, desk.placement.memory)
     return choice
 
 
-def _by_rules(desk: Desk, rules: Pipeline, bundle: Unowned) -> Choice:
+def _by_rules(desk: Desk, rules: Pipeline, bundle: Unowned, kind: str | None) -> Choice:
     """A choice among the brokers that the rules of the cluster leave, booked on them too.
 
     A pin is an operator's word about one bundle, and stands above the rules.
     """
     found: Candidates | None = None
     if bundle.pinned < 0:
-        found = rules.candidates(bundle.name, bundle.at)
+        found = rules.candidates(bundle.name, bundle.at, kind)
         if not len(found.brokers):
-            return Choice(-1, 0.0, rules.nobody(bundle.name))
+            return Choice(-1, 0.0, rules.nobody(bundle.name, kind))
         bundle = replace(bundle, candidates=found.brokers)
     choice = desk.placement.choose(bundle)
     if choice.broker < 0:

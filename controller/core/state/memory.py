@@ -45,6 +45,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     asked_ms: int
     who: str
+    topics: str | None = None  # persistent or non-persistent; None = both, or not known
     is_barred: bool = False  # isolation leaves it no broker: it is tried again at ticks only
 
 
