@@ -7,6 +7,7 @@ next choice, so that many bundles placed at once spread out; Pulsar records this
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -24,9 +25,9 @@ NEW_BUNDLE_RATE = 100.0
 
 
 def usual_load(view: ClusterView) -> float:
-    """Load ratio to expect of a bundle of which nothing is known."""
-    known = view.bundle_load[view.bundle_load > 0.0]
-    return max(float(known.mean()) if len(known) else 0.0, MIN_BUNDLE_LOAD)
+    """Load ratio to expect of a bundle of which nothing is known; in any order of the bundles."""
+    known = view.bundle_load[view.bundle_load > 0.0].tolist()
+    return max(math.fsum(known) / len(known) if known else 0.0, MIN_BUNDLE_LOAD)
 
 
 def expected_rate(long: Floats) -> float:
@@ -43,6 +44,8 @@ class Booking:
         self.load = view.broker_load.copy()
         self.load_ema = view.broker_load_ema.copy()
         self.long_rate = view.broker_long_rate.copy()
+        self.rate = view.broker_rate.copy()
+        self.bundles = view.broker_bundles.copy()
         self.usual = usual_load(view)
         kept = memory.get(KIND, {})
         self.chance = Chance(int(kept["state"])) if "state" in kept else Chance()
@@ -67,6 +70,8 @@ class Booking:
             self.load[broker] += load
             self.load_ema[broker] += load
             self.long_rate[broker] += self._rate(bundle)
+            self.rate[broker] += self.view.bundle_rate[bundle.at] if bundle.at >= 0 else 0.0
+            self.bundles[broker] += 1
         return load
 
     def draw(self, bundle: Unowned, best: Sequence[int]) -> Choice:

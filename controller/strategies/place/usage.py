@@ -90,7 +90,7 @@ class UsagePlacement:
     def _smoothed(self, broker: int) -> float:
         view, ratio = self.booking.view, self.params.history_ratio
         name, load = view.broker_names[broker], float(self.booking.load[broker])
-        is_idle = view.broker_bundles[broker] == 0 or view.broker_rate[broker] == 0.0
+        is_idle = self.booking.bundles[broker] == 0 or self.booking.rate[broker] == 0.0
         before = None if is_idle else self.history.get(name)
         self.history[name] = load if before is None else ratio * before + (1 - ratio) * load
         return self.history[name]
