@@ -56,7 +56,7 @@ check: $(STAMP) ## lint, format, types, layers, house rules
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/test_tidy.py
 
-BENCHES := transport_append step trigger latency
+BENCHES := transport_append step strategies decide trigger latency
 
 bench: $(STAMP) ## measurements; figures depend on the machine, ratios less
 	@$(BIN)/bundlectl java

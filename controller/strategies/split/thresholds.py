@@ -22,6 +22,7 @@ With `parity` as in Pulsar 4.2.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -41,6 +42,9 @@ FAILURES = (Reason.NO_BOUNDARY, Reason.NOT_SPLITTABLE, Reason.UNKNOWN_NAMESPACE)
 """What Pulsar counts as a failure, not as a reason to wait."""
 
 
+Bound = tuple[int, str, int]
+
+
 @dataclass(slots=True)
 class Round:
     """What one round has done so far."""
@@ -49,6 +53,7 @@ class Round:
     splits: list[Split] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
     added: dict[int, int] = field(default_factory=dict)  # bundles by namespace
+    bounds: set[Bound] = field(default_factory=set)  # of bundles that are being split now
     failures: int = 0
 
     def refuse(self, verdict: Verdict) -> None:
@@ -75,6 +80,8 @@ class ThresholdSplit:
         may = excess.is_over & (view.bundle_owner >= 0) & ~view.bundle_is_excluded
         big = np.flatnonzero(may)
         done = Round(counts(memory, HITS))
+        for bundle in np.flatnonzero(view.bundle_is_splitting).tolist():
+            done.bounds.update(bounds_of(view, bundle))
         hits: dict[str, int] = {}
         for bundle in view.order(big, excess.times[big]).tolist():
             self._look_at(view, bundle, excess, done, hits)
@@ -120,56 +127,44 @@ class ThresholdSplit:
         self, view: ClusterView, bundle: int, reason: str, hits: int, done: Round
     ) -> Verdict | None:
         """Why a big bundle is not split in this round; None = it may be."""
-        namespace = int(view.bundle_namespace[bundle])
         needed = 1 if self.is_long_term else self.params.hit_count
-        checks = (
-            (
-                hits < needed,
-                Reason.HIT_COUNT,
-                f"{reason} stays above its threshold for {needed - hits} rounds",
-            ),
-            (bool(view.bundle_is_pinned[bundle]), Reason.PINNED, "the bundle is unpinned"),
-            (
-                not view.bundle_is_movable[bundle],
-                Reason.COOL_DOWN,
-                "the bundle is neither in flight nor cooling down",
-            ),
-            (
-                view.bundle_upper[bundle] - view.bundle_lower[bundle] <= 1,
-                Reason.NOT_SPLITTABLE,
-                "the hash range holds more than one hash",
-            ),
-            (
-                view.namespace_bundles[namespace] < 0,
-                Reason.UNKNOWN_NAMESPACE,
-                "the bundles of the namespace are known",
-            ),
-            (
-                self._room(view, namespace, done) < 1,
-                Reason.NAMESPACE_FULL,
-                "namespace_bundles_max is raised",
-            ),
-            (_is_beside_a_split(view, bundle), Reason.OVERLAP, "that split has ended"),
-            (
-                not self.is_long_term and len(done.splits) >= self.params.splits_per_round_max,
-                Reason.ROUND_LIMIT,
-                "fewer bundles are due in the same round",
-            ),
-        )
-        for failed, why, flips_if in checks:
-            if failed:
-                name = view.bundle_names[bundle]
-                return Verdict(name, why, (("reason", reason),), None, hits, flips_if)
-        return None
+        if hits < needed:
+            why = Reason.HIT_COUNT
+            flips_if = f"{reason} stays above its threshold for {needed - hits} rounds"
+        else:
+            found = next(self._obstacles(view, bundle, done), None)
+            if found is None:
+                return None
+            why, flips_if = found
+        name = view.bundle_names[bundle]
+        return Verdict(name, why, (("reason", reason),), None, hits, flips_if)
+
+    def _obstacles(
+        self, view: ClusterView, bundle: int, done: Round
+    ) -> Iterator[tuple[Reason, str]]:
+        """What speaks against splitting a bundle that is due, the weightiest first."""
+        namespace = int(view.bundle_namespace[bundle])
+        if view.bundle_is_pinned[bundle]:
+            yield Reason.PINNED, "the bundle is unpinned"
+        if not view.bundle_is_movable[bundle]:
+            yield Reason.COOL_DOWN, "the bundle is neither in flight nor cooling down"
+        if view.bundle_upper[bundle] - view.bundle_lower[bundle] <= 1:
+            yield Reason.NOT_SPLITTABLE, "the hash range holds more than one hash"
+        if view.namespace_bundles[namespace] < 0:
+            yield Reason.UNKNOWN_NAMESPACE, "the bundles of the namespace are known"
+        if self._room(view, namespace, done) < 1:
+            yield Reason.NAMESPACE_FULL, "namespace_bundles_max is raised"
+        if done.bounds and not done.bounds.isdisjoint(bounds_of(view, bundle)):
+            yield Reason.OVERLAP, "the split of a bundle that shares a bound has ended"
+        if not self.is_long_term and len(done.splits) >= self.params.splits_per_round_max:
+            yield Reason.ROUND_LIMIT, "fewer bundles are due in the same round"
 
 
-def _is_beside_a_split(view: ClusterView, bundle: int) -> bool:
-    """True if a bundle of the same namespace that shares a bound is being split."""
-    shares = (view.bundle_lower == view.bundle_lower[bundle]) | (
-        view.bundle_upper == view.bundle_upper[bundle]
-    )
-    same = view.bundle_namespace == view.bundle_namespace[bundle]
-    return bool((view.bundle_is_splitting & shares & same).any())
+def bounds_of(view: ClusterView, bundle: int) -> tuple[Bound, Bound]:
+    """Where a bundle begins and ends, as (namespace, side, hash)."""
+    namespace = int(view.bundle_namespace[bundle])
+    lower, upper = int(view.bundle_lower[bundle]), int(view.bundle_upper[bundle])
+    return (namespace, "lower", lower), (namespace, "upper", upper)
 
 
 def _hot_topic(name: str, reason: str, times: float) -> Verdict:
