@@ -7,6 +7,7 @@ that can matter in it; REWRITE=1 writes it anew.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,9 @@ def test_the_differences_are_those_that_are_listed(
     if os.environ.get("REWRITE"):
         LISTED.write_text(text, encoding="utf-8")
     assert LISTED.read_text(encoding="utf-8") == text, "REWRITE=1 rewrites it, then read the diff"
+
+
+def test_the_docs_name_every_scenario_of_a_fix_and_no_other() -> None:
+    root = LISTED.parents[2]
+    named = set(re.findall(r"fix_\w+\.txt", (root / "docs" / "parity.md").read_text()))
+    assert named == {p.name for p in (root / "tests/strategies/scenarios").glob("fix_*.txt")}
