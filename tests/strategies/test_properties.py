@@ -12,13 +12,13 @@ import copy
 import itertools
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from controller.core.settings import Settings
@@ -63,11 +63,30 @@ EAGER = Settings(
 WIDTH = 0x1000000  # of a bundle of `make_view`
 
 many = settings(
-    max_examples=50,
+    max_examples=100,
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+
+
+def for_each(names: Iterable[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Holds a property against every strategy on each example, which is dear to make."""
+
+    def held(check: Callable[..., None]) -> Callable[..., None]:
+        def test(**drawn: object) -> None:
+            for name in names:
+                note(f"strategy: {name}")
+                check(name=name, **drawn)
+
+        test.__name__, test.__qualname__, test.__doc__ = (
+            check.__name__,
+            check.__name__,
+            check.__doc__,
+        )
+        return test
+
+    return held
 
 
 # ------------------------------------------------------------------------------ clusters
@@ -208,9 +227,9 @@ def test_every_shedder_relieves_a_hot_broker(name: str) -> None:
     assert plan.transfers
 
 
-@pytest.mark.parametrize("name", SHED)
 @many
 @given(view=clusters())
+@for_each(SHED)
 def test_only_what_may_move_is_moved_once_and_from_its_owner(name: str, view: ClusterView) -> None:
     transfers = shed(name, view).transfers
 
@@ -226,9 +245,9 @@ def test_only_what_may_move_is_moved_once_and_from_its_owner(name: str, view: Cl
         assert view.bundle_rate[at] + view.bundle_throughput[at] > 0.0
 
 
-@pytest.mark.parametrize("name", SHED)
 @many
 @given(view=clusters())
+@for_each(SHED)
 def test_a_named_destination_lives_takes_part_and_may_have_the_bundle(
     name: str, view: ClusterView
 ) -> None:
@@ -242,9 +261,9 @@ def test_a_named_destination_lives_takes_part_and_may_have_the_bundle(
             assert view.bundle_left[transfer.bundle] != to
 
 
-@pytest.mark.parametrize("name", SHED)
 @many
 @given(views=two_orders())
+@for_each(SHED)
 def test_shedding_does_not_depend_on_any_order(
     name: str, views: tuple[ClusterView, ClusterView]
 ) -> None:
@@ -387,9 +406,9 @@ def test_transfer_never_worsens_loads_and_throughput_at_once(view: ClusterView) 
         )
 
 
-@pytest.mark.parametrize("name", SHED)
-@settings(many, max_examples=40)
+@settings(many, max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), brokers=st.integers(2, 12))
+@for_each(SHED)
 def test_an_even_cluster_with_noise_is_left_alone(name: str, seed: int, brokers: int) -> None:
     """20 rounds with the default parameters: loads 50 points, all figures +-5 %."""
     noise = random.Random(seed)
@@ -454,9 +473,9 @@ def able(name: str, view: ClusterView, bundle: Unowned) -> list[int]:
     return np.flatnonzero(view.broker_is_live).tolist()
 
 
-@pytest.mark.parametrize("name", PLACE)
 @many
 @given(case=requests())
+@for_each(PLACE)
 def test_a_choice_is_a_candidate_and_avoids_what_it_should(
     name: str, case: tuple[ClusterView, list[Unowned]]
 ) -> None:
@@ -480,9 +499,9 @@ def test_a_choice_is_a_candidate_and_avoids_what_it_should(
             assert choice.broker != bundle.avoid or not others
 
 
-@pytest.mark.parametrize("name", PLACE)
 @many
 @given(case=requests())
+@for_each(PLACE)
 def test_a_placement_is_replayed_by_the_same_memory_and_view(
     name: str, case: tuple[ClusterView, list[Unowned]]
 ) -> None:
@@ -498,9 +517,9 @@ def test_a_placement_is_replayed_by_the_same_memory_and_view(
         memory = first.memory
 
 
-@pytest.mark.parametrize("name", PLACE)
 @many
 @given(case=requests(), data=st.data())
+@for_each(PLACE)
 def test_a_choice_does_not_depend_on_the_order_of_the_bundles(
     name: str, case: tuple[ClusterView, list[Unowned]], data: st.DataObject
 ) -> None:
@@ -537,9 +556,9 @@ def booked(view: ClusterView, bundle: Unowned, choice: Choice) -> ClusterView:
     return replace(view, **changed)
 
 
-@pytest.mark.parametrize("name", PLACE)
 @many
 @given(case=requests())
+@for_each(PLACE)
 def test_booking_leaves_what_beginning_anew_leaves(
     name: str, case: tuple[ClusterView, list[Unowned]]
 ) -> None:
@@ -658,9 +677,9 @@ def test_every_split_strategy_splits_a_big_bundle(name: str) -> None:
     assert len(split(name, view, "range_equally_divide").splits) == 1
 
 
-@pytest.mark.parametrize("name", SPLIT)
 @many
 @given(algorithm=algorithms, view=clusters())
+@for_each(SPLIT)
 def test_only_what_may_be_split_is_split_once(name: str, algorithm: str, view: ClusterView) -> None:
     splits = split(name, view, algorithm).splits
 
@@ -673,9 +692,9 @@ def test_only_what_may_be_split_is_split_once(name: str, algorithm: str, view: C
         assert view.bundle_topics[at] >= 2
 
 
-@pytest.mark.parametrize("name", SPLIT)
 @many
 @given(algorithm=algorithms, view=clusters())
+@for_each(SPLIT)
 def test_boundaries_are_ascending_and_strictly_inside(
     name: str, algorithm: str, view: ClusterView
 ) -> None:
@@ -707,9 +726,9 @@ def test_caps_of_the_namespace_and_of_the_round_hold(
     assert name == "long_term" or len(splits) <= splits_max
 
 
-@pytest.mark.parametrize("name", SPLIT)
 @many
 @given(algorithm=algorithms, views=two_orders(), bundles_max=st.integers(1, 12))
+@for_each(SPLIT)
 def test_splitting_does_not_depend_on_any_order(
     name: str, algorithm: str, views: tuple[ClusterView, ClusterView], bundles_max: int
 ) -> None:
