@@ -10,8 +10,8 @@ Rules (Pulsar's classes of that name, pulsar.md §4.3):
    broker without bundles or without messages begins anew.
 
 Different from Pulsar, on purpose: what was given away since the view was made counts, so that many
-bundles placed at once do not all meet on the few brokers that were idle. With `parity` as in
-Pulsar 4.2.
+bundles placed at once do not all meet on the few brokers that were idle (in the modular form less
+so: its smoothing takes a tenth of it at each choice). With `parity` as in Pulsar 4.2.
 """
 
 from __future__ import annotations
