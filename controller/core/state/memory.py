@@ -144,8 +144,12 @@ class Memory(msgspec.Struct, kw_only=True):
         return table if self.owners.get(kind, strategy) == strategy else {}
 
     def remember(self, kind: StrategyKind, strategy: str, memory: StrategyMemory) -> None:
-        """Replaces what is remembered, and notes whose it is."""
-        setattr(self, kind, {name: dict(table) for name, table in memory.items()})
+        """Replaces what is remembered, and notes whose it is.
+
+        Tables are not copied, because a placement remembers after each of thousands of choices:
+        whoever begins with a memory copies what it changes.
+        """
+        setattr(self, kind, dict(memory))
         self.owners[kind] = strategy
 
     def count(self, what: str, number: int = 1) -> None:
