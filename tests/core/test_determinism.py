@@ -8,7 +8,8 @@ import pytest
 
 from controller.core.state import encode_state
 from controller.core.step import step
-from tests.world import World, replay, world
+from controller.strategies.registry import PLACE, SHED
+from tests.world import World, replay, serving, world
 
 
 @pytest.fixture(scope="module", params=[1, 2, 3])
@@ -77,3 +78,19 @@ def test_the_recorded_run_and_its_replay_agree(busy: World) -> None:
 
     assert writes
     assert all(f'"{decision}"'.encode() in out for decision in writes)
+
+
+@pytest.mark.parametrize("place", sorted(PLACE))
+@pytest.mark.parametrize("shed", sorted(SHED))
+def test_every_strategy_decides_alike_however_the_log_is_cut(place: str, shed: str) -> None:
+    """A death and a return in it; what strategies remember goes through the blob at each cut."""
+    w = serving(world(brokers=4, bundles=24, place=place, shed=shed))
+    w.run(4_000)
+    w.stop("b1")
+    w.run(7_000)
+    w.start("b1")
+    w.run(5_000)
+
+    assert len(w.decisions) > 24
+    cuts = list(range(7, len(w.log), 13))
+    assert replay(w.log, cuts, w.settings) == replay(w.log, [], w.settings)
