@@ -47,8 +47,10 @@ OVERRIDES = {
     "balance.liveness.late_after_ms": 3_000,
     "balance.liveness.takeover_after_ms": TAKEOVER_MS,
     "balance.liveness.safe_mode_share": 0.5,
-    "balance.actions.in_flight_timeout_ms": 5_000,
-    "balance.actions.tombstone_delay_ms": 5_000,
+    # Above the take-over, as by default: a dead source is an orphan's owner before it is stuck, and
+    # the live destination finishes the move.
+    "balance.actions.in_flight_timeout_ms": 8_000,
+    "balance.actions.tombstone_delay_ms": 8_000,
     "agent.heartbeat_interval_ms": 500,
     "agent.report_interval_ms": 1_000,
     "agent.lease_ms": 3_000,
