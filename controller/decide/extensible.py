@@ -9,7 +9,7 @@ import numpy as np
 from controller.core.settings import Settings
 from controller.decide.forms import SplitTick, StoredBroker, TransferTick
 from controller.decide.modular import chosen, with_all
-from controller.decide.picture import NOW_MS, BrokerRow, BundleRow, Picture
+from controller.decide.picture import NOW_MS, BrokerRow, BundleRow, Picture, figures
 from controller.decide.runner import Answer, Runner
 from controller.decide.topics import loads_of
 from controller.load.usage import weighted_max
@@ -85,15 +85,15 @@ class Transfer(Runner[TransferTick]):
         plan = SHED["transfer"](self.settings).shed(view, self.memory)
         self.memory = plan.memory
         counters = {} if plan.skip is None else {f"Skip/{plan.skip}": 1}
-        figures = plan.figures or {}
+        spread = plan.figures or {}
         answer = {
             "decisions": _decisions(view, plan),
             "counters": counters,
             "hitCount": self._hits(),
             "info": {
-                "avg": figures["mean"],
-                "std": figures["std"],
-                "stdAfter": figures["std_after"],
+                "avg": spread["mean"],
+                "std": spread["std"],
+                "stdAfter": spread["std_after"],
             },
         }
         if plan.skip != "CoolDown":
@@ -128,12 +128,7 @@ class Transfer(Runner[TransferTick]):
             tops[broker] = np.arange(len(rows), len(rows) + len(top))
             for one in top:
                 namespace = one.bundle.rpartition("/")[0]
-                traffic = (
-                    one.msgRateIn,
-                    one.msgRateOut,
-                    one.msgThroughputIn,
-                    one.msgThroughputOut,
-                )
+                traffic = figures(one)
                 rows.append(
                     BundleRow(
                         one.bundle,
@@ -223,12 +218,7 @@ class DefaultSplit(Runner[SplitTick]):
         not_owned, splitting = set(tick.notOwned), set(tick.splitting)
         rows = []
         for name, stats in tick.bundleStats.items():
-            traffic = (
-                stats.msgRateIn,
-                stats.msgRateOut,
-                stats.msgThroughputIn,
-                stats.msgThroughputOut,
-            )
+            traffic = figures(stats)
             rows.append(
                 BundleRow(
                     name,

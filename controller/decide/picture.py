@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from controller.decide.forms import Average, BundleData
+from controller.decide.forms import Average, BundleData, Stats
 from controller.decide.scenario import ScenarioError
 from controller.model.bundles import BundleNameError, split_name
 from controller.strategies.view import BrokerFilter, ClusterView, Ints
@@ -146,7 +146,7 @@ class Picture:
         }
 
 
-def figures(average: Average) -> tuple[float, float, float, float]:
+def figures(average: Average | Stats) -> tuple[float, float, float, float]:
     """Rate in, rate out, throughput in, throughput out."""
     return (
         average.msgRateIn,
