@@ -30,13 +30,12 @@ import numpy as np
 from controller.strategies.memory import Memory, counts
 from controller.strategies.params import ThresholdSplitParams
 from controller.strategies.protocols import Split, SplitPlan
-from controller.strategies.split.as_pulsar import split_as_pulsar
+from controller.strategies.split.as_pulsar import HITS, split_as_pulsar
 from controller.strategies.split.boundaries import ALGORITHMS
 from controller.strategies.split.excess import REASONS, Excess, excess_of
 from controller.strategies.verdicts import Reason, Verdict
 from controller.strategies.view import ClusterView
 
-HITS = "split"
 PARTITIONS_MAX = 10_000  # of an advice; a threshold of 0 would ask for infinitely many
 FAILURES = (Reason.NO_BOUNDARY, Reason.NOT_SPLITTABLE, Reason.UNKNOWN_NAMESPACE)
 """What Pulsar counts as a failure, not as a reason to wait."""
