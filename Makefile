@@ -35,7 +35,7 @@ $(STAMP): pyproject.toml constraints.txt
 	|| { echo "No virtual environment could be made: on Debian, apt-get install python3-venv." >&2; \
 	exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	-c constraints.txt -e '.[dev]'
+	-c constraints.txt -e '.[dev,kafka]'
 	@touch $@
 
 demo: $(STAMP) ## the real job and simulated brokers, two minutes

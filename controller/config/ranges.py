@@ -15,6 +15,8 @@ from controller.core.ranges import ANY, FROM_ONE, FROM_ZERO, TEXT, Rule
 
 NAME: Rule = {"min_length": 1, "max_length": 249, "pattern": r"^[^\s/]+$"}
 
+VARIABLE: Rule = {"pattern": r"^([A-Za-z_][A-Za-z0-9_]*)?$"}
+
 EXACT: Mapping[str, Rule] = MappingProxyType(
     {
         **ranges.EXACT,
@@ -30,6 +32,20 @@ EXACT: Mapping[str, Rule] = MappingProxyType(
         "transport.kind": ANY,
         "transport.path": TEXT,
         "transport.durability": ANY,
+        "transport.kafka.bootstrap_servers": TEXT,
+        "transport.kafka.security_protocol": ANY,
+        "transport.kafka.sasl_mechanism": ANY,
+        "transport.kafka.username": ANY,
+        "transport.kafka.password_env": VARIABLE,
+        "transport.kafka.password_file": ANY,
+        "transport.kafka.ca_file": ANY,
+        "transport.kafka.certificate_file": ANY,
+        "transport.kafka.key_password_env": VARIABLE,
+        "transport.kafka.key_password_file": ANY,
+        "transport.kafka.replication": {"ge": -1, "le": 32_767},
+        "transport.kafka.transaction_timeout_ms": {"ge": 1_000, "le": 900_000},
+        "transport.kafka.connector": TEXT,
+        "transport.kafka.maven_repository": {"pattern": r"^(https?|file)://\S+$"},
         "topics.load_reports": NAME,
         "topics.commands": NAME,
         "topics.decision_log": NAME,

@@ -14,6 +14,7 @@ from typing import Literal
 from controller.agent.runtime import RuntimeSettings
 from controller.agent.state import AgentSettings
 from controller.core.settings import Settings
+from controller.transport.place import TransportPlace
 
 _AGENT = AgentSettings()
 _RUNTIME = RuntimeSettings()
@@ -36,16 +37,6 @@ class JobSection:
     driver_memory: str = "1g"
     ui_port: int = 4040  # of Spark's UI; 0 = no UI
     spark_conf: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class TransportSection:
-    """[transport]: where the log is."""
-
-    kind: Literal["embedded"] = "embedded"
-    path: str = "data/bundle-log.db"
-    durability: Literal["process", "power"] = "process"
-    busy_wait_ms: int = 15_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +114,7 @@ class JobConfig:
     """
 
     job: JobSection = field(default_factory=JobSection)
-    transport: TransportSection = field(default_factory=TransportSection)
+    transport: TransportPlace = field(default_factory=TransportPlace)
     topics: TopicsSection = field(default_factory=TopicsSection)
     clusters: Mapping[str, ClusterSection] = field(
         default_factory=lambda: {"local": ClusterSection()}

@@ -1,0 +1,1 @@
+"""The adapter for Apache Kafka, by kafka-python; see `controller.transport.port`."""
