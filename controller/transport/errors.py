@@ -9,6 +9,9 @@ TransportError
 ├── ClosedError          used after close
 ├── UnknownTopicError
 ├── OffsetOutOfRangeError  removed by retention, or past the end of the log
+├── UnreachableError     no broker answers in time; the write may have happened or not
+├── AuthenticationError  a broker answers, but does not let us in
+├── CommitUnknownError   a commit got no answer: published or not, the next start finds out
 ├── FencedError          another holder has the lease; nothing was written
 └── LeaseHeldError       another holder has it, for so long
 """
@@ -50,6 +53,18 @@ class UnknownTopicError(TransportError):
 
 class OffsetOutOfRangeError(TransportError):
     """A reader asked for records that retention removed, or that the log never had."""
+
+
+class UnreachableError(TransportError):
+    """No server answers in time. What was being written may be there, or not."""
+
+
+class AuthenticationError(TransportError):
+    """A server answers, but does not let us in: password, certificate or rights."""
+
+
+class CommitUnknownError(TransportError):
+    """A commit got no answer; only a new start can find out whether it took effect."""
 
 
 class FencedError(TransportError):

@@ -1,8 +1,9 @@
 """The port: what a transport must do. Embedded, Kafka and Pulsar are adapters of it.
 
-Contract: a record has one place (topic, partition, offset); offsets of a partition grow by one;
-ingest time is assigned by the transport and never goes back within a partition; a batch is
-visible as a whole or not at all; what was acknowledged is not lost.
+Contract: a record has one place (topic, partition, offset); offsets of a partition grow (Kafka's
+have gaps, so who reads on begins one after the last record); ingest time is assigned by the
+transport and never goes back within a partition; a batch is visible as a whole or not at all; what
+was acknowledged is not lost. Records of one key lie in one partition, in the order of append.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class OutRecord:
 class LogRecord:
     """A record as it was read."""
 
-    sequence: int  # order of append over all topics
+    sequence: int  # order of append: over all topics where there is one, else in the partition
     topic: str
     partition: int
     offset: int
@@ -72,7 +73,19 @@ class Transport(Protocol):
     """All methods raise `TransportError`s. Not thread safe: one instance for each thread."""
 
     def append(self, records: Sequence[OutRecord]) -> list[tuple[int, int]]:
-        """Appends all or nothing; returns (partition, offset) of each."""
+        """Appends records in order; returns (partition, offset) of each.
+
+        After an error nothing of it was written in the embedded log; in others some records may
+        have been, or may still be. Who appends again writes them twice, which readers must bear.
+        """
+        ...
+
+    def begin_writing(self, lease: Lease) -> None:
+        """From now on nobody with an older lease of this name can publish.
+
+        What such a one had left half done is ended by then: so the marker that is read after this
+        is the last one. `publish` does it by itself if it was not done.
+        """
         ...
 
     def publish(self, records: Sequence[OutRecord], marker: Marker, lease: Lease) -> None:
@@ -84,6 +97,10 @@ class Transport(Protocol):
 
     def read(self, topic: str, partition: int, offset: int, limit: int) -> list[LogRecord]:
         """Up to `limit` records of a partition from `offset` on, in order."""
+        ...
+
+    def start_offsets(self, topic: str) -> dict[int, int]:
+        """The first offset that retention has left, by partition."""
         ...
 
     def end_offsets(self, topic: str) -> dict[int, int]:

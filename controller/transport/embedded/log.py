@@ -102,6 +102,9 @@ class EmbeddedLog:
         with self._store.writing() as connection:
             return self._insert(connection, records)
 
+    def begin_writing(self, lease: Lease) -> None:
+        """Nothing to do: each publish looks at the lease in its own transaction."""
+
     def publish(self, records: Sequence[OutRecord], marker: Marker, lease: Lease) -> None:
         """Appends records and marker if the lease still holds; see the port."""
         with self._store.writing() as connection:
