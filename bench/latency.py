@@ -28,6 +28,7 @@ from bench.load import CLUSTER, SETTINGS, broker_name, bundle_names, ownership, 
 from bench.report import percentile
 from controller.core.settings import RoundSettings
 from controller.transport.embedded import EmbeddedLog
+from controller.transport.place import TransportPlace
 from controller.transport.port import OutRecord
 from controller.wire.commands import Assign, encode_command
 from controller.wire.reports import Heartbeat, encode_heartbeat
@@ -76,7 +77,7 @@ def job_plan(folder: Path) -> JobPlan:
         warmup_ms=0,
     )
     return JobPlan(
-        log_path=str(folder / "log.db"),
+        transport=TransportPlace(path=str(folder / "log.db")),
         checkpoint=str(folder / "checkpoint"),
         clusters={CLUSTER: replace(SETTINGS, rounds=rounds)},
         trigger_ms=250,
@@ -156,7 +157,7 @@ def measure(brokers: int, bundles: int, seconds: float) -> Figures:
     """Runs the job beside the load."""
     with tempfile.TemporaryDirectory() as folder:
         plan = job_plan(Path(folder))
-        log = EmbeddedLog(plan.log_path)
+        log = EmbeddedLog(plan.transport.path)
         create_topics(plan, log)
         names = bundle_names(brokers * bundles)
         log.append(

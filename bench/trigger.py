@@ -28,6 +28,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from bench.load import CLUSTER, SETTINGS, broker_name, bundle_names, ownership, report
 from bench.report import Table, spread
 from controller.transport.embedded import EmbeddedLog
+from controller.transport.place import TransportPlace
 from controller.transport.port import OutRecord
 from streaming.faults import Fault
 from streaming.halt import Halt
@@ -121,14 +122,14 @@ def contestant(
     spark: SparkSession, folder: Path, name: str, owned: list[OutRecord], clock: BatchClock
 ) -> Contestant:
     plan = JobPlan(
-        log_path=str(folder / f"{name}.db"),
+        transport=TransportPlace(path=str(folder / f"{name}.db")),
         checkpoint=str(folder / name),
         clusters={CLUSTER: SETTINGS},
         name=name,
         rows_max=1_000_000,
         bytes_max=1 << 30,
     )
-    log = EmbeddedLog(plan.log_path, clock=clock)
+    log = EmbeddedLog(plan.transport.path, clock=clock)
     create_topics(plan, log)
     log.append(owned)
     keeper = LeaseKeeper(lambda: log, plan.name, "bench", LEASE_MS)

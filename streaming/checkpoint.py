@@ -8,11 +8,14 @@ elsewhere the sink's own check has to do, at the first batch. Called by `streami
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlparse
 
-from controller.transport.port import Marker
+from controller.transport.embedded import EmbeddedLog
+from controller.transport.port import Marker, Transport
 from streaming.session import is_local_path
 
 NEW_CHECKPOINT = (
@@ -31,7 +34,7 @@ class CheckpointFacts:
 
     query_id: str
     batch_id: int  # the last batch that was planned; -1 = none
-    sequence: int  # the last record that it reaches
+    offset: Mapping[str, Any]  # of the source, as it wrote it: how far it has read; empty = none
     shuffle_partitions: int | None
 
 
@@ -55,7 +58,7 @@ def read_facts(checkpoint: str) -> CheckpointFacts | None:
         query_id = str(json.loads((folder / "metadata").read_text(encoding="utf-8"))["id"])
         batches = [int(p.name) for p in (folder / "offsets").glob("*") if p.name.isdecimal()]
         if not batches:
-            return CheckpointFacts(query_id, -1, 0, None)
+            return CheckpointFacts(query_id, -1, {}, None)
         last = max(batches)
         lines = (folder / "offsets" / str(last)).read_text(encoding="utf-8").splitlines()
         pinned = json.loads(lines[1]).get("conf", {}).get("spark.sql.shuffle.partitions")
@@ -64,19 +67,42 @@ def read_facts(checkpoint: str) -> CheckpointFacts | None:
         raise CheckpointError(
             f"checkpoint {folder} is damaged and cannot be read ({error}): {NEW_CHECKPOINT}"
         ) from error
-    if len(offsets) != 1 or not isinstance(offsets[0], dict) or "sequence" not in offsets[0]:
+    if len(offsets) != 1 or not isinstance(offsets[0], dict):
         raise CheckpointError(f"checkpoint {folder} belongs to another kind of query")
-    return CheckpointFacts(query_id, last, offsets[0]["sequence"], int(pinned) if pinned else None)
+    return CheckpointFacts(query_id, last, offsets[0], int(pinned) if pinned else None)
 
 
-def check_against_log(facts: CheckpointFacts, end_sequence: int, log_path: str) -> None:
-    """Refuses a checkpoint that has read further than the log goes."""
-    if facts.sequence > end_sequence:
+def check_against_log(facts: CheckpointFacts, transport: Transport, shown: str) -> None:
+    """Refuses a checkpoint of another kind of log, or one that has read further than it goes."""
+    if not facts.offset:
+        return
+    if ("sequence" in facts.offset) != isinstance(transport, EmbeddedLog):
         raise CheckpointError(
-            f"the checkpoint has read up to sequence {facts.sequence}, but {log_path} ends at "
-            f"{end_sequence}: it belongs to another log. Use the log it was made with, or a new "
-            "checkpoint folder."
+            f"the checkpoint belongs to another kind of log than {shown}: use the log it was made "
+            "with, or a new checkpoint folder"
         )
+    for place, reached, end in _ahead(facts, transport):
+        raise CheckpointError(
+            f"the checkpoint has read up to {place} {reached}, but {shown} ends at {end}: it "
+            "belongs to another log, or the topic was made anew. Use the log it was made with, or "
+            "a new checkpoint folder."
+        )
+
+
+def _ahead(facts: CheckpointFacts, transport: Transport) -> Iterator[tuple[str, int, int]]:
+    """Places of which the checkpoint knows more than the log has: where, how far, and the end."""
+    if isinstance(transport, EmbeddedLog):
+        end, reached = transport.end_sequence(), int(facts.offset["sequence"])
+        if reached > end:
+            yield "sequence", reached, end
+        return
+    present = transport.topics()
+    for topic, offsets in sorted(facts.offset.items()):
+        ends = transport.end_offsets(topic) if topic in present else {}
+        for partition, reached in sorted(offsets.items()):
+            if int(reached) > ends.get(int(partition), 0):
+                where = f"topic {topic} partition {partition} offset"
+                yield where, int(reached), ends.get(int(partition), 0)
 
 
 def check_against_marker(query_id: str, last_batch: int, marker: Marker | None) -> None:

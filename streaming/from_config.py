@@ -10,7 +10,7 @@ def plan_of(config: JobConfig, is_standby: bool = False) -> JobPlan:
     """Everything that the job needs, each cluster with its own settings."""
     job = config.job
     return JobPlan(
-        log_path=config.transport.path,
+        transport=config.transport,
         checkpoint=job.checkpoint,
         clusters={name: config.settings_for(name) for name in sorted(config.clusters)},
         name=job.name,
@@ -29,8 +29,6 @@ def plan_of(config: JobConfig, is_standby: bool = False) -> JobPlan:
         lease_ttl_ms=config.lease.ttl_ms,
         lease_wait_ms=config.lease.wait_ms,
         is_standby=is_standby,
-        durability=config.transport.durability,
-        busy_wait_ms=config.transport.busy_wait_ms,
         http_host=config.metrics.host,
         http_port=config.metrics.port,
         ui_port=job.ui_port or None,

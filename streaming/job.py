@@ -20,9 +20,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from controller.transport.embedded import EmbeddedLog
 from controller.transport.errors import TransportError
-from controller.transport.port import Marker
+from controller.transport.place import open_transport
+from controller.transport.port import Marker, Transport
 from streaming.checkpoint import (
     CheckpointError,
     check_adopting,
@@ -36,6 +36,7 @@ from streaming.halt import Halt, Halted
 from streaming.lease import LeaseKeeper
 from streaming.listener import ProgressListener
 from streaming.metrics import Metrics
+from streaming.pace import Pace
 from streaming.plan import JobPlan
 from streaming.query import start_query, stop_query
 from streaming.rehearsal import rehearse
@@ -100,11 +101,13 @@ def _run(plan: JobPlan, halt: Halt, stack: ExitStack) -> None:
         return
     keeper.keep(halt)
     create_topics(plan, transport)
-    status.lead(check_start(plan, transport))
-    fault.reach("start_up", fault.batch)
     sink = make_sink(plan, keeper, metrics, fault)
     stack.callback(sink.close)
-    spark.streams.addListener(ProgressListener(metrics))
+    sink.open()  # fences a predecessor, so its marker is final before anybody reads it
+    status.lead(check_start(plan, transport))
+    fault.reach("start_up", fault.batch)
+    pace = Pace()
+    spark.streams.addListener(ProgressListener(metrics, pace))
     if halt.is_set():
         return
     query = start_query(spark, plan, fault, sink)
@@ -112,7 +115,8 @@ def _run(plan: JobPlan, halt: Halt, stack: ExitStack) -> None:
     sink.query_id.set_result(status.query_id)
     pages.query = query
     stack.callback(stop_query, query)
-    ticker = _ticker(plan, halt)
+    pace.status = lambda: query.status
+    ticker = _ticker(plan, halt, pace)
     ticker.start()
     stack.callback(ticker.stop)
     log.info("running", query=plan.name, clusters=sorted(plan.clusters), epoch=keeper.lease.epoch)
@@ -121,7 +125,7 @@ def _run(plan: JobPlan, halt: Halt, stack: ExitStack) -> None:
     log.info("stopping", failure=halt.failure)
 
 
-def check_start(plan: JobPlan, log_file: EmbeddedLog) -> Marker | None:
+def check_start(plan: JobPlan, log_file: Transport) -> Marker | None:
     """Refuses what cannot go well; returns the marker of another checkpoint that is adopted.
 
     Refused are a checkpoint of another log, one that was put back, and adopting where it is not
@@ -130,7 +134,7 @@ def check_start(plan: JobPlan, log_file: EmbeddedLog) -> Marker | None:
     marker = log_file.marker(plan.name)
     facts = read_facts(plan.checkpoint)
     if facts is not None:
-        check_against_log(facts, log_file.end_sequence(), plan.log_path)
+        check_against_log(facts, log_file, plan.transport.shown)
         check_against_marker(facts.query_id, facts.batch_id, marker)
         if facts.shuffle_partitions not in (None, plan.shuffle_partitions):
             log.warning(
@@ -141,12 +145,12 @@ def check_start(plan: JobPlan, log_file: EmbeddedLog) -> Marker | None:
     if local_folder(plan.checkpoint) is None:
         return None
     is_own = marker is not None and facts is not None and facts.query_id == marker.query_id
-    check_adopting(is_own, marker, plan.log_path, plan.may_adopt)
+    check_adopting(is_own, marker, plan.transport.shown, plan.may_adopt)
     return None if is_own else marker
 
 
-def _open_log(plan: JobPlan) -> EmbeddedLog:
-    return EmbeddedLog(plan.log_path, durability=plan.durability, busy_wait_ms=plan.busy_wait_ms)
+def _open_log(plan: JobPlan) -> Transport:
+    return open_transport(plan.transport)
 
 
 def _holder() -> str:
@@ -190,9 +194,11 @@ def make_sink(plan: JobPlan, keeper: LeaseKeeper, metrics: Metrics, fault: Fault
     )
 
 
-def _ticker(plan: JobPlan, halt: Halt) -> Ticker:
+def _ticker(plan: JobPlan, halt: Halt, pace: Pace) -> Ticker:
     rounds = {name: settings.rounds for name, settings in plan.clusters.items()}
-    return Ticker(lambda: _open_log(plan), rounds, plan.commands_topic, halt)
+    is_paced = plan.first_settings().is_paced_by_ticks
+    may_tick = pace.is_caught_up if is_paced else lambda: True
+    return Ticker(lambda: _open_log(plan), rounds, plan.commands_topic, halt, may_tick=may_tick)
 
 
 class Pages:

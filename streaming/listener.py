@@ -15,6 +15,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from streaming.metrics import Metrics
+from streaming.pace import Pace
 
 log = structlog.get_logger("streaming.listener")
 
@@ -22,8 +23,8 @@ log = structlog.get_logger("streaming.listener")
 class ProgressListener(StreamingQueryListener):
     """One per process; logs the life of the query and counts its triggers."""
 
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
+    def __init__(self, metrics: Metrics, pace: Pace) -> None:
+        self._metrics, self._pace = metrics, pace
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Logs which query began, and with which run."""
@@ -35,11 +36,13 @@ class ProgressListener(StreamingQueryListener):
         durations = progress.durationMs
         if "addBatch" not in durations:
             return
+        lag = sum(lag_of(source.endOffset, source.latestOffset) for source in progress.sources)
+        self._pace.saw(lag)
         self._metrics.trigger(
             seconds=durations.get("triggerExecution", 0) / 1_000,
             rows=progress.numInputRows,
             state_bytes=sum(operator.memoryUsedBytes for operator in progress.stateOperators),
-            lag=sum(_lag(source.endOffset, source.latestOffset) for source in progress.sources),
+            lag=lag,
         )
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
@@ -50,9 +53,20 @@ class ProgressListener(StreamingQueryListener):
         log.info("query ended", query_id=str(event.id), failed=event.exception is not None)
 
 
-def _lag(end: Any, latest: Any) -> int:
-    """Records between what was read and the end of the log; 0 where Spark does not say."""
+def lag_of(end: Any, latest: Any) -> int:
+    """Records between what was read and the end of the log; 0 where Spark does not say.
+
+    Offsets are `{"sequence": n}` (embedded) or `{topic: {partition: offset}}` (Kafka); a partition
+    that is new counts from 0.
+    """
     try:
-        return max(0, json.loads(latest)["sequence"] - json.loads(end)["sequence"])
-    except (TypeError, ValueError, KeyError):
+        reached, last = json.loads(end), json.loads(latest)
+        if "sequence" in last:
+            return max(0, last["sequence"] - reached["sequence"])
+        return sum(
+            max(0, offset - reached.get(topic, {}).get(partition, 0))
+            for topic, offsets in last.items()
+            for partition, offset in offsets.items()
+        )
+    except (TypeError, ValueError, KeyError, AttributeError):
         return 0

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from controller.core.settings import Settings
+from controller.transport.place import TransportPlace
 
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
     """One job: one query, one checkpoint, one log, any number of clusters."""
 
-    log_path: str
+    transport: TransportPlace
     checkpoint: str
     clusters: Mapping[str, Settings]  # name -> settings; each names its topics
     name: str = "bundle-controller"  # of the query, the lease and the marker
@@ -34,8 +35,6 @@ class JobPlan:
     lease_ttl_ms: int = 10_000
     lease_wait_ms: int = 30_000  # longer than the lease of a crashed predecessor
     is_standby: bool = False  # True: waits for lease and checkpoint without limit, then takes over
-    durability: str = "process"  # of what the job writes: "power" outlives a power cut
-    busy_wait_ms: int = 15_000  # for the log's lock, before an error
     http_host: str = "127.0.0.1"
     http_port: int = 0
     ui_port: int | None = None

@@ -6,7 +6,6 @@ Called by `streaming.job`, the tests and the benches.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 
@@ -19,7 +18,7 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 from streaming.faults import Fault
 from streaming.plan import JobPlan
 from streaming.routing import with_cluster
-from streaming.source import FORMAT, BundleLogSource
+from streaming.source import read_embedded
 from streaming.stateful import OUTPUT_SCHEMA, STATE_SCHEMA, StepFunction, make_operator
 
 log = structlog.get_logger("streaming.query")
@@ -30,17 +29,12 @@ RECORD_COLUMNS = ("cluster", "ingest_ms", "topic", "partition", "offset", "key",
 
 def read_records(spark: SparkSession, plan: JobPlan) -> DataFrame:
     """All records of the plan's topics, with their cluster."""
-    spark.dataSource.register(BundleLogSource)
-    records = (
-        spark.readStream.format(FORMAT)
-        .option("path", plan.log_path)
-        .option("topics", json.dumps(plan.source_topics))
-        .option("rows_max", plan.rows_max)
-        .option("bytes_max", plan.bytes_max)
-        .option("partitions", plan.read_partitions)
-        .option("busy_wait_ms", plan.busy_wait_ms)
-        .load()
-    )
+    if plan.transport.kind == "kafka":
+        from streaming.kafka_source import read_kafka
+
+        records = read_kafka(spark, plan)
+    else:
+        records = read_embedded(spark, plan)
     routed = with_cluster(records, sorted(plan.clusters), plan.topic_clusters)
     return routed.select(*RECORD_COLUMNS)
 

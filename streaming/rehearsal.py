@@ -16,6 +16,7 @@ import structlog
 from pyspark.sql import DataFrame, SparkSession
 
 from controller.transport.embedded import EmbeddedLog
+from controller.transport.place import TransportPlace
 from streaming.faults import Fault
 from streaming.plan import JobPlan
 from streaming.query import start_query, stop_query
@@ -39,10 +40,10 @@ def rehearse(spark: SparkSession, plan: JobPlan, is_over: Callable[[], bool]) ->
         scene = replace(
             plan,
             name=f"{plan.name}-rehearsal",
-            log_path=str(Path(folder) / "log.db"),
+            transport=TransportPlace(path=str(Path(folder) / "log.db")),
             checkpoint=str(Path(folder) / "checkpoint"),
         )
-        scratch = EmbeddedLog(scene.log_path)
+        scratch = EmbeddedLog(scene.transport.path)
         create_topics(scene, scratch)
         done: list[int] = []
         query = start_query(spark, scene, Fault(), lambda frame, n: _discard(frame, n, done))

@@ -104,6 +104,11 @@ class Sink:
                 publish_ms=round((time.monotonic() - decided) * 1_000),
             )
 
+    def open(self) -> None:
+        """Connects, and makes this process the one writer; the lease must be held."""
+        self._transport = self._open()
+        self._transport.begin_writing(self._keeper.lease)
+
     def close(self) -> None:
         """Closes the connection."""
         if self._transport is not None:
@@ -112,7 +117,8 @@ class Sink:
     def _publish(self, rows: Sequence[Row], batch_id: int) -> Outcome | None:
         """None if this batch was published before."""
         if self._transport is None:
-            self._transport = self._open()
+            self.open()
+        assert self._transport is not None
         query_id = self.query_id.result(QUERY_ID_WAIT_S)
         if self._is_fresh and self._is_published(query_id, batch_id):
             log.info("batch was published before the restart", batch_id=batch_id)

@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
@@ -25,6 +26,7 @@ from pyspark.sql.types import StructType
 from controller.transport.embedded import EmbeddedLog
 from controller.transport.embedded.bounds import GivenUp
 from controller.transport.embedded.connection import BUSY_WAIT_MS
+from streaming.plan import JobPlan
 
 FORMAT = "bundle-log"
 SCHEMA = (
@@ -150,6 +152,21 @@ class LogReader(DataSourceStreamReader):
                 return
             yield batch
             start = columns[0][-1]
+
+
+def read_embedded(spark: SparkSession, plan: JobPlan) -> DataFrame:
+    """All records of the plan's topics."""
+    spark.dataSource.register(BundleLogSource)
+    return (
+        spark.readStream.format(FORMAT)
+        .option("path", plan.transport.path)
+        .option("topics", json.dumps(plan.source_topics))
+        .option("rows_max", plan.rows_max)
+        .option("bytes_max", plan.bytes_max)
+        .option("partitions", plan.read_partitions)
+        .option("busy_wait_ms", plan.transport.busy_wait_ms)
+        .load()
+    )
 
 
 def _offset(sequence: int, given_up: GivenUp) -> Offset:

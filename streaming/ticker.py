@@ -32,7 +32,10 @@ def wall_clock_ms() -> int:
 
 
 class Ticker:
-    """One thread; `failures` counts appends that failed since the start."""
+    """One thread; `failures` counts appends that failed since the start.
+
+    `may_tick` False leaves a tick out: see `streaming.pace`.
+    """
 
     def __init__(
         self,
@@ -41,12 +44,14 @@ class Ticker:
         commands_topic: str,
         halt: Halt,
         clock: Callable[[], int] = wall_clock_ms,
+        may_tick: Callable[[], bool] = lambda: True,
     ) -> None:
         self._open = open_transport
         self._rounds = dict(rounds)
         self._topic = commands_topic
         self._halt = halt
         self._clock = clock
+        self._may_tick = may_tick
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ticker", daemon=True)
         self.failures = 0
@@ -78,6 +83,9 @@ class Ticker:
                 now_ms = self._clock()
                 clusters = [name for name, at in sorted(due.items()) if at <= now_ms]
                 if not clusters:
+                    continue
+                if not self._may_tick():  # asked at each due tick; those left out are not made up
+                    due.update({name: next_due_ms(self._rounds[name], now_ms) for name in clusters})
                     continue
                 try:
                     transport.append(tick_records(clusters, self._topic))

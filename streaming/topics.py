@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from controller.transport.embedded import EmbeddedLog
+from controller.transport.port import Transport
 from streaming.plan import JobPlan
 
 
-def create_topics(plan: JobPlan, log_file: EmbeddedLog) -> None:
+def create_topics(plan: JobPlan, log_file: Transport) -> None:
     """Creates the topics that are missing; those that exist keep their partitions."""
     present = set(log_file.topics())
     wanted = {topic: (plan.report_partitions, "delete") for topic in plan.report_topics}

@@ -1,11 +1,10 @@
-"""`bundlectl log`: looks into the embedded log. Reads only; never creates a log."""
+"""`bundlectl log`: looks into the log. Reads only; never creates a log."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,14 +12,15 @@ from typing import Annotated, Any
 import typer
 
 from controller.cli.errors import CliError
+from controller.cli.opening import existing_log
 from controller.cli.options import ConfigOption, JsonOption, loaded
 from controller.config.errors import nearest
-from controller.transport.embedded import EmbeddedLog
-from controller.transport.port import LogRecord
+from controller.transport.place import TransportPlace
+from controller.transport.port import LogRecord, Transport
 
-app = typer.Typer(no_args_is_help=True, help="Look into the embedded log.")
+app = typer.Typer(no_args_is_help=True, help="Look into the log: its topics, records and markers.")
 
-PathOption = Annotated[Path | None, typer.Option("--path", "-p", help="The log's file.")]
+PathOption = Annotated[Path | None, typer.Option("--path", "-p", help="File of an embedded log.")]
 
 READ_MAX = 1_000
 FOLLOW_S = 0.5
@@ -31,7 +31,7 @@ def topics(
     path: PathOption = None, config: ConfigOption = None, as_json: JsonOption = False
 ) -> None:
     """List topics: partitions and, for each of them, the offset after the last record."""
-    with _opened(path, config) as log:
+    with closing(existing_log(_place(path, config))) as log:
         ends = {name: log.end_offsets(name) for name in log.topics()}
     if as_json:
         rows = [{"topic": name, "end_offsets": ends[name]} for name in ends]
@@ -54,11 +54,13 @@ def tail(
     as_json: JsonOption = False,
 ) -> None:
     """Print the last records of a topic, oldest first."""
-    with _opened(path, config) as log:
+    place = _place(path, config)
+    with closing(existing_log(place)) as log:
         names = log.topics()
         if topic not in names:
-            raise CliError(f"{log.path} has no topic {topic!r}; {nearest(topic, names)}")
-        offsets = {number: max(0, end - lines) for number, end in log.end_offsets(topic).items()}
+            raise CliError(f"{place.shown} has no topic {topic!r}; {nearest(topic, names)}")
+        starts, ends = log.start_offsets(topic), log.end_offsets(topic)
+        offsets = {number: max(starts[number], end - lines) for number, end in ends.items()}
         while True:
             found = _new_records(log, topic, offsets)
             for record in found:
@@ -80,10 +82,13 @@ def marker(
 ) -> None:
     """Show which batch the job has published last."""
     wanted = name or loaded(config).job.name
-    with _opened(path, config) as log:
+    place = _place(path, config)
+    with closing(existing_log(place)) as log:
         found = log.marker(wanted)
         if found is None:
-            raise CliError(f"{log.path} has no marker {wanted!r}: that job has published nothing")
+            raise CliError(
+                f"{place.shown} has no marker {wanted!r}: that job has published nothing"
+            )
     facts = {
         "name": found.name,
         "query_id": found.query_id,
@@ -94,20 +99,11 @@ def marker(
     typer.echo(text)
 
 
-@contextmanager
-def _opened(path: Path | None, config: Path | None) -> Iterator[EmbeddedLog]:
-    """The log; one that does not exist is an error, because opening would create it."""
-    file = path or Path(loaded(config).transport.path)
-    if not file.is_file() or not file.stat().st_size:
-        raise CliError(f"there is no log {file}; name it with --path or --config")
-    log = EmbeddedLog(file)
-    try:
-        yield log
-    finally:
-        log.close()
+def _place(path: Path | None, config: Path | None) -> TransportPlace:
+    return loaded(config).transport if path is None else TransportPlace(path=str(path))
 
 
-def _new_records(log: EmbeddedLog, topic: str, offsets: dict[int, int]) -> list[LogRecord]:
+def _new_records(log: Transport, topic: str, offsets: dict[int, int]) -> list[LogRecord]:
     """Records from `offsets` on, in order of append; moves `offsets` behind them."""
     found: list[LogRecord] = []
     for partition, offset in offsets.items():
@@ -115,7 +111,7 @@ def _new_records(log: EmbeddedLog, topic: str, offsets: dict[int, int]) -> list[
         if batch:
             offsets[partition] = batch[-1].offset + 1
             found += batch
-    return sorted(found, key=lambda record: record.sequence)
+    return sorted(found, key=lambda one: (one.ingest_ms, one.sequence, one.partition))
 
 
 def _line(record: LogRecord, as_json: bool) -> str:

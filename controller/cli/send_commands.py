@@ -23,12 +23,13 @@ import typer
 
 from controller.cli.amounts import boundaries_in, bundle_of, duration_ms, moment_ms
 from controller.cli.errors import CliError
+from controller.cli.opening import existing_log
 from controller.cli.options import ConfigOption, JsonOption, SetOption, loaded
 from controller.cli.sending import EXIT_STATUS, NO_ANSWER, Answer, Places, send
 from controller.config import JobConfig
 from controller.config.errors import nearest
-from controller.transport.embedded import EmbeddedLog
-from controller.transport.embedded.keys import recent_keys
+from controller.transport.port import Transport
+from controller.transport.recent import recent_keys
 from controller.wire.commands import (
     Command,
     Drain,
@@ -66,7 +67,7 @@ class Sender:
     """What all commands of one call share."""
 
     config: JobConfig
-    log: EmbeddedLog
+    log: Transport
     cluster: str
     is_forced: bool
     who: str
@@ -149,7 +150,7 @@ def _run(
     found = loaded(config, set_)
     wait_s = 0.0 if no_wait else duration_ms(wait) / 1_000
     name = _cluster(found, cluster)
-    with closing(_opened(found)) as log:
+    with closing(existing_log(found.transport)) as log:
         sender = Sender(
             found, log, name, force, who or f"{getpass.getuser()}@{socket.gethostname()}"
         )
@@ -265,16 +266,6 @@ def _cluster(config: JobConfig, name: str | None) -> str:
     if name not in known:
         raise CliError(f"{config.source} names no cluster {name!r}; {nearest(name, known)}")
     return name
-
-
-def _opened(config: JobConfig) -> EmbeddedLog:
-    """The log; one that does not exist is an error, because opening would create it."""
-    path = Path(config.transport.path)
-    if not path.is_file() or not path.stat().st_size:
-        raise CliError(f"there is no log {path}: is this the controller's configuration?")
-    return EmbeddedLog(
-        path, durability=config.transport.durability, busy_wait_ms=config.transport.busy_wait_ms
-    )
 
 
 def _tag(command: Command) -> str:

@@ -14,8 +14,7 @@ from typing import Any
 
 import msgspec
 
-from controller.transport.embedded import EmbeddedLog
-from controller.transport.port import LogRecord, OutRecord
+from controller.transport.port import LogRecord, OutRecord, Transport
 from controller.wire.commands import Command, Refused, encode_command
 from controller.wire.decisions import AnswerRecord, DecisionEntry, RoundRecord
 from controller.wire.rejects import Reject
@@ -61,7 +60,7 @@ class Answer:
 class Reader:
     """Reads what is new on a topic, from its end at the time of making on."""
 
-    log: EmbeddedLog
+    log: Transport
     topic: str
     offsets: dict[int, int] = field(init=False)
 
@@ -79,7 +78,7 @@ class Reader:
                 self.offsets[partition] = found[-1].offset + 1
 
 
-def send(log: EmbeddedLog, places: Places, cluster: str, command: Command, wait_s: float) -> Answer:
+def send(log: Transport, places: Places, cluster: str, command: Command, wait_s: float) -> Answer:
     """Appends the command; waits for its answer for so long, not at all with 0."""
     decisions, letters = Reader(log, places.decisions), Reader(log, places.dead_letters)
     commands = Reader(log, places.commands)

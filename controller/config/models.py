@@ -22,7 +22,9 @@ from controller.core.settings import Settings
 ENV_PREFIX = "BUNDLECTL_"
 ENV_DELIMITER = "__"
 
-DERIVED = frozenset({"limits", "reports_topic", "commands_topic", "channel_topic"})
+DERIVED = frozenset(
+    {"limits", "reports_topic", "commands_topic", "channel_topic", "is_paced_by_ticks"}
+)
 """Fields of the core's settings that do not stand under [balance]."""
 
 _STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)

@@ -146,6 +146,7 @@ class JobConfig:
             reports_topic=self.topics.load_reports,
             commands_topic=self.topics.commands,
             channel_topic=self.channel_topic(cluster),
+            is_paced_by_ticks=self.transport.kind != "embedded",
         )
 
     def agent_settings(self) -> AgentSettings:

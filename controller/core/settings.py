@@ -122,3 +122,4 @@ class Settings:
     reports_topic: str = "load-reports"
     commands_topic: str = "controller-commands"
     channel_topic: str = "bundle-state"  # of this cluster
+    is_paced_by_ticks: bool = False  # of the log: its partitions may be read unevenly

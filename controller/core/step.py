@@ -14,6 +14,11 @@ Time is the ingest time of records. The round of tick T runs when the first reco
 time of at least T + settle_ms is seen, before that record is folded; so the same log gives the
 same decisions however it is cut into batches. A call without records may pass a later `now_ms`:
 then, and only then, rounds take their time from it.
+
+Where a log has no order over all its partitions (Kafka), a batch that catches up may hold later
+records of one partition than of another, and silence would be seen where records were not read
+yet. There `is_paced_by_ticks` is set: a tick is appended only when everything before it was read,
+and rounds run at ticks alone; those of the time before are left out, not made up for.
 """
 
 from __future__ import annotations
@@ -46,11 +51,16 @@ def step(
     `state` is left as it was. Same arguments, same bytes out.
     """
     work = Work(state.copy(), effective(settings, state.memory.overrides), settings)
+    is_paced = settings.is_paced_by_ticks
     for record in sorted(inputs, key=_order):
-        _advance(work, record.ingest_ms)
+        _advance(work, record.ingest_ms, runs_ticks=not is_paced)
         _fold(work, record)
+        if work.is_tick and is_paced:
+            # Its writer has waited for settle_ms, by a clock that may be ahead of the log's.
+            _run_ticks(work, record.ingest_ms + settings.rounds.settle_ms, made_up_max=1)
+        work.is_tick = False
     if not inputs:
-        _advance(work, now_ms)
+        _advance(work, now_ms, runs_ticks=not is_paced)
     work.flush()
     return StepResult(
         state=work.state,
@@ -74,11 +84,8 @@ def _order(record: RawRecord) -> tuple[int, str, int, int]:
     return (record.ingest_ms, record.topic, record.partition, record.offset)
 
 
-def _advance(work: Work, now_ms: int) -> None:
-    """Moves the log's clock on, and runs the ticks that become due.
-
-    After a silence of the whole log, at most `catchup_ticks_max` ticks are made up for.
-    """
+def _advance(work: Work, now_ms: int, *, runs_ticks: bool) -> None:
+    """Moves the log's clock on, and runs the ticks that become due."""
     memory, rounds = work.state.memory, work.settings.rounds
     every = rounds.upkeep_interval_ms
     if now_ms <= memory.clock_ms:
@@ -89,10 +96,18 @@ def _advance(work: Work, now_ms: int) -> None:
     warm_before = is_warm(work, memory.clock_ms)
     memory.clock_ms = now_ms
     work.is_answer_due |= not warm_before and is_warm(work, now_ms)
+    if runs_ticks:
+        _run_ticks(work, now_ms, rounds.catchup_ticks_max)
+
+
+def _run_ticks(work: Work, now_ms: int, made_up_max: int) -> None:
+    """Runs the ticks that are due; after a long silence only the last `made_up_max` of them."""
+    memory, rounds = work.state.memory, work.settings.rounds
+    every = rounds.upkeep_interval_ms
     due = (now_ms - rounds.settle_ms - memory.next_tick_ms) // every + 1
-    if due > rounds.catchup_ticks_max:
-        memory.next_tick_ms += (due - rounds.catchup_ticks_max) * every
-        memory.count("skipped_ticks", due - rounds.catchup_ticks_max)
+    if due > made_up_max:
+        memory.next_tick_ms += (due - made_up_max) * every
+        memory.count("skipped_ticks", due - made_up_max)
     while memory.next_tick_ms + rounds.settle_ms <= now_ms:
         tick_ms = memory.next_tick_ms
         memory.next_tick_ms = tick_ms + every

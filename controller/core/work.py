@@ -36,6 +36,7 @@ class Work:
     namespace_index: dict[str, int] = field(default_factory=dict)
     namespace_slots: dict[int, Ints] = field(default_factory=dict)  # see `neighbours`
     desk: Desk | None = None  # placement in progress; None once anything changed
+    is_tick: bool = False  # the record just folded says that time has passed
     is_answer_due: bool = False  # something changed that may let waiting requests be answered
 
     @property

@@ -8,7 +8,6 @@ is written there too, and the job reads that file.
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from controller.agent.runtime import RuntimeSettings
 from controller.agent.state import AgentSettings
 from controller.config import ConfigError, JobConfig, as_tables, as_toml, load_config
 from controller.sim.workload import WorkloadSpec
+from controller.transport.place import TransportPlace
 
 PROJECT = Path(__file__).resolve().parents[2]
 """Where the project stands: the demo runs from a clone, and uses its conf/."""
@@ -30,16 +30,16 @@ class DemoPlan:
     """One demo: a fresh run directory, one cluster, one job."""
 
     directory: Path
-    log_path: Path
+    transport: TransportPlace
     cluster: str
-    topics: Mapping[str, int]  # to be created: name -> partitions
+    topics: Mapping[str, tuple[int, str]]  # to be created: name -> partitions, cleanup
     channel_topic: str
     commands_topic: str
     decisions_topic: str
     job_command: tuple[str, ...]
     agent: AgentSettings
     runtime: RuntimeSettings
-    busy_wait_ms: int  # of the brokers, for the log's lock
+    broker_wait_ms: int  # how long brokers wait for the log
     clock_offset_ms: float  # of the one clock that observer and brokers share
     split_topics_max: int  # the growing bundle passes it at a third of the run
     brokers: int = 6  # at the start
@@ -51,35 +51,39 @@ class DemoPlan:
         return self.directory / "own"
 
     @property
+    def boundaries(self) -> Path:
+        """File with the bundles' boundaries, which all simulated brokers share."""
+        return self.directory / "boundaries.db"
+
+    @property
     def start_file(self) -> Path:
         """File that holds the start of the workload's time."""
         return self.directory / "workload-start"
 
 
-def make_plan(path: Path | None) -> DemoPlan:
-    """Plan in a fresh directory under the system's temporary one; `path` None = conf/demo.toml.
+def make_plan(
+    path: Path | None, directory: Path, transport: Mapping[str, object] | None = None
+) -> DemoPlan:
+    """Plan in a fresh directory; `path` None = conf/demo.toml.
+
+    `transport` are keys of another log than the embedded one in that directory.
 
     Raises ConfigError, also when the file does not name exactly one cluster.
     """
-    directory = Path(tempfile.mkdtemp(prefix="bundle-demo-"))
     file = DEFAULT_CONFIG if path is None else path
     places = {
-        "transport.path": str(directory / "log.db"),
         "job.checkpoint": str(directory / "checkpoint"),
         "metrics.port": 0,
         "job.ui_port": 0,
+        **(transport or {"transport.path": str(directory / "log.db")}),
     }
-    try:
-        config = load_config(file, places)
-        cluster = _only_cluster(config)
-    except ConfigError:
-        directory.rmdir()
-        raise
+    config = load_config(file, places)
+    cluster = _only_cluster(config)
     in_force = directory / "demo.toml"
     in_force.write_text(as_toml(as_tables(config)))
     return DemoPlan(
         directory=directory,
-        log_path=directory / "log.db",
+        transport=config.transport,
         cluster=cluster,
         topics=_topics(config, cluster),
         channel_topic=config.channel_topic(cluster),
@@ -88,7 +92,7 @@ def make_plan(path: Path | None) -> DemoPlan:
         job_command=(sys.executable, "-m", "controller.cli.main", "run", "--config", str(in_force)),
         agent=config.agent_settings(),
         runtime=config.runtime_settings(cluster),
-        busy_wait_ms=config.agent.busy_wait_ms,
+        broker_wait_ms=config.agent.busy_wait_ms,
         clock_offset_ms=clock_offset_ms(),
         split_topics_max=config.balance.thresholds.topics_max,
     )
@@ -103,11 +107,11 @@ def _only_cluster(config: JobConfig) -> str:
     return next(iter(config.clusters))
 
 
-def _topics(config: JobConfig, cluster: str) -> dict[str, int]:
+def _topics(config: JobConfig, cluster: str) -> dict[str, tuple[int, str]]:
     return {
-        config.topics.load_reports: config.topics.partitions,
-        config.topics.commands: 1,
-        config.topics.decision_log: 1,
-        config.topics.dead_letters: 1,
-        config.channel_topic(cluster): 1,
+        config.topics.load_reports: (config.topics.partitions, "delete"),
+        config.topics.commands: (1, "delete"),
+        config.topics.decision_log: (1, "delete"),
+        config.topics.dead_letters: (1, "delete"),
+        config.channel_topic(cluster): (1, "compact"),
     }

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from controller.agent.own_log import steady_clock
+from controller.config import ConfigError
 from controller.demo.children import Children
 from controller.demo.observer import Observer
 from controller.demo.plan import DemoPlan, make_plan
@@ -25,8 +27,8 @@ from controller.demo.summary import Summary, complaints, in_words, summarize, wr
 from controller.demo.view import Phase, Screen
 from controller.sim.process import ProcessSpec, write_spec
 from controller.sim.workload import Workload
-from controller.transport.embedded import EmbeddedLog
-from controller.transport.errors import BusyError
+from controller.transport.errors import BusyError, UnreachableError
+from controller.transport.place import open_transport
 from controller.transport.port import OutRecord, Transport
 from controller.wire.commands import Assign, encode_command
 
@@ -89,13 +91,13 @@ class Demo:
         """Starts one simulated broker as a process."""
         broker = f"broker-{number}"
         spec = ProcessSpec(
-            log_path=str(self.plan.log_path),
+            transport=self.plan.transport.with_busy_wait(self.plan.broker_wait_ms),
             cluster=self.plan.cluster,
             broker=broker,
             own_log=str(self.plan.own_logs / f"{broker}.jsonl"),
+            boundaries=str(self.plan.boundaries),
             start_file=str(self.plan.start_file),
             clock_offset_ms=self.plan.clock_offset_ms,
-            busy_wait_ms=self.plan.busy_wait_ms,
             agent=self.plan.agent,
             runtime=self.plan.runtime,
             workload=self.workload.spec,
@@ -206,7 +208,7 @@ class Demo:
     def _append(self, records: list[OutRecord]) -> None:
         try:
             self.transport.append(records)
-        except BusyError:
+        except (BusyError, UnreachableError):
             self._asked_s = float("-inf")  # the next turn asks again
 
     def _job_tail(self) -> str:
@@ -225,14 +227,19 @@ def run_demo(
     """
     if summary is not None and not summary.resolve().parent.is_dir():
         raise FileNotFoundError(f"there is no directory {summary.parent} for the summary: make it")
-    plan = make_plan(config)
+    directory = Path(tempfile.mkdtemp(prefix="bundle-demo-"))
+    try:
+        plan = make_plan(config, directory)
+    except ConfigError:
+        directory.rmdir()
+        raise
     workload = Workload(
         replace(plan.workload, run_ms=max(seconds, 1) * 1_000, growing_topics=plan.split_topics_max)
     )
-    transport = EmbeddedLog(plan.log_path)
+    transport = open_transport(plan.transport)
     try:
-        for topic, partitions in plan.topics.items():
-            transport.create_topic(topic, partitions)
+        for topic, (partitions, cleanup) in plan.topics.items():
+            transport.create_topic(topic, partitions, cleanup)
         observer = Observer(
             transport,
             plan.own_logs,

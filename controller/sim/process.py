@@ -27,8 +27,8 @@ from controller.config.sections import JobConfig
 from controller.sim.boundaries import Boundaries, FileBoundaries, create_namespaces
 from controller.sim.broker import Capacity, SimulatedBroker
 from controller.sim.workload import Workload, WorkloadSpec
-from controller.transport.embedded import EmbeddedLog
 from controller.transport.errors import TransportError
+from controller.transport.place import TransportPlace, open_transport
 
 CREATE_WAIT_S = 10.0
 """All brokers of a cluster may start at once, and each creates the namespaces."""
@@ -38,15 +38,13 @@ CREATE_WAIT_S = 10.0
 class ProcessSpec:
     """All that a simulated broker needs to know; written to a file by who starts it."""
 
-    log_path: str
+    transport: TransportPlace
     cluster: str
     broker: str
     own_log: str
     boundaries: str | None = None  # file of the cluster's boundaries; None = beside the log
     start_file: str | None = None  # holds the start of the workload's time, once it has begun
     clock_offset_ms: float | None = None  # of the own log; None = measured by the process
-    durability: str = "process"
-    busy_wait_ms: int = 2_000  # well below the lease
     agent: AgentSettings = field(default_factory=AgentSettings)
     runtime: RuntimeSettings = field(default_factory=RuntimeSettings)
     capacity: Capacity = field(default_factory=Capacity)
@@ -84,9 +82,7 @@ def run_simulated(
 ) -> int:
     """Serves as `spec` says until `stop` is set, then leaves; the exit status."""
     try:
-        transport = EmbeddedLog(
-            spec.log_path, durability=spec.durability, busy_wait_ms=spec.busy_wait_ms
-        )
+        transport = open_transport(spec.transport)
     except TransportError as error:
         print(f"agent {spec.broker}: {error}", file=sys.stderr)
         return 1
@@ -110,7 +106,7 @@ def run_simulated(
 
 def _boundaries(spec: ProcessSpec, workload: Workload) -> Boundaries:
     """The cluster's boundaries, with the workload's namespaces in them."""
-    path = f"{spec.log_path}.boundaries" if spec.boundaries is None else spec.boundaries
+    path = f"{spec.transport.path}.boundaries" if spec.boundaries is None else spec.boundaries
     boundaries = FileBoundaries(Path(path), CREATE_WAIT_S)
     create_namespaces(boundaries, workload.bundle_names())
     return FileBoundaries(Path(path))
@@ -124,12 +120,10 @@ def run_agent(config: JobConfig, cluster: str, broker: str, own_log: Path | None
     """
     beside = Path(config.transport.path).parent / "own" / f"{broker}.jsonl"
     spec = ProcessSpec(
-        log_path=config.transport.path,
+        transport=config.transport.with_busy_wait(config.agent.busy_wait_ms),
         cluster=cluster,
         broker=broker,
         own_log=str(own_log or beside),
-        durability=config.transport.durability,
-        busy_wait_ms=config.agent.busy_wait_ms,
         agent=config.agent_settings(),
         runtime=config.runtime_settings(cluster),
     )

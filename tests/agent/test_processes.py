@@ -26,6 +26,7 @@ from controller.sim.boundaries import FileBoundaries
 from controller.sim.process import ProcessSpec, write_spec
 from controller.sim.workload import Workload, WorkloadSpec
 from controller.transport.embedded import EmbeddedLog
+from controller.transport.place import TransportPlace
 from controller.transport.port import OutRecord
 from controller.wire.channel import ServiceUnitState, ServiceUnitStateData, encode_channel
 from controller.wire.limits import WireLimits
@@ -71,7 +72,7 @@ class Cluster:
 
     def start(self, broker: str, shutdown_wait_ms: int = 0) -> None:
         spec = ProcessSpec(
-            log_path=str(self.home / "log.db"),
+            transport=TransportPlace(path=str(self.home / "log.db"), busy_wait_ms=2_000),
             cluster="c",
             broker=broker,
             own_log=str(self.home / "own" / f"{broker}.jsonl"),

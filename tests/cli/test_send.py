@@ -12,8 +12,8 @@ from controller.cli.amounts import boundaries_in, bundle_of, duration_ms, moment
 from controller.cli.main import app
 from controller.model.bundles import HashRange
 from controller.transport.embedded import EmbeddedLog
-from controller.transport.embedded.keys import recent_keys
 from controller.transport.port import OutRecord
+from controller.transport.recent import recent_keys
 from controller.wire.channel import ServiceUnitState, ServiceUnitStateData, encode_channel
 from controller.wire.commands import Command, SetPolicies, Transfer, decode_command
 from tests.cli.core_process import Controller

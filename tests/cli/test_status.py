@@ -35,7 +35,7 @@ class Job:
         self.now_ms = NOW_MS
         self.log = new_log(job, clock=lambda: self.now_ms)
         self.metrics = Metrics()
-        open_log = lambda: EmbeddedLog(job.log_path, clock=lambda: self.now_ms)  # noqa: E731
+        open_log = lambda: EmbeddedLog(job.transport.path, clock=lambda: self.now_ms)  # noqa: E731
         self.keeper = LeaseKeeper(open_log, job.name, "me", 10_000)
         self.status = Status(job, self.metrics, self.keeper, lambda: self.now_ms)
         page = {"/status": lambda: (True, self.status.page())}

@@ -208,23 +208,20 @@ def test_a_killed_child_is_dead_when_kill_returns(tmp_path: Path) -> None:
         assert child.process.returncode == -signal.SIGKILL
 
 
-def test_the_plan_runs_in_a_fresh_directory_with_its_own_log_and_checkpoint() -> None:
-    plan = make_plan(None)
-    try:
-        text = (plan.directory / "demo.toml").read_text()
-        assert str(plan.directory / "checkpoint") in text
-        assert plan.channel_topic in plan.topics
-        assert plan.job_command[-1] == str(plan.directory / "demo.toml")
-    finally:
-        (plan.directory / "demo.toml").unlink()
-        plan.directory.rmdir()
+def test_the_plan_has_its_own_log_and_checkpoint_in_its_directory(tmp_path: Path) -> None:
+    plan = make_plan(None, tmp_path)
+    text = (tmp_path / "demo.toml").read_text()
+    assert str(tmp_path / "checkpoint") in text
+    assert plan.transport.path == str(tmp_path / "log.db")
+    assert plan.topics[plan.channel_topic] == (1, "compact")
+    assert plan.job_command[-1] == str(tmp_path / "demo.toml")
 
 
 def test_a_configuration_of_two_clusters_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "two.toml"
     path.write_text("[clusters.one]\n[clusters.two]\n")
     with pytest.raises(ConfigError, match="one cluster"):
-        make_plan(path)
+        make_plan(path, tmp_path)
 
 
 def test_what_an_ended_child_has_started_is_ended_too(tmp_path: Path) -> None:

@@ -81,4 +81,4 @@ class Bench:
         return [msgspec.json.decode(v or b"") for v in values(self.log, "dead-letters")]
 
     def _open(self) -> EmbeddedLog:
-        return EmbeddedLog(self.job.log_path, clock=lambda: self.now_ms)
+        return EmbeddedLog(self.job.transport.path, clock=lambda: self.now_ms)

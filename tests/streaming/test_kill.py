@@ -110,7 +110,7 @@ def await_lines(log: EmbeddedLog, topic: str, count: int, process: subprocess.Po
 def test_killed_anywhere_nothing_is_lost_or_published_twice(tmp_path: Path) -> None:
     job = world_plan(tmp_path)
     last_ms = record_world(job)
-    log = EmbeddedLog(job.log_path)
+    log = EmbeddedLog(job.transport.path)
     lines, writes = expected(job, log)
     channel = job.channels[CLUSTER]
     recorded = len(values(log, channel))

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from controller.core.settings import RoundSettings
 from controller.transport.embedded import EmbeddedLog
+from controller.transport.port import OutRecord
 from streaming.checkpoint import CheckpointError, check_against_log, read_facts
 from streaming.faults import VARIABLE, Fault, armed
 from streaming.halt import Halt, Halted
@@ -68,10 +69,19 @@ def test_a_checkpoint_of_another_log_or_query_is_refused(tmp_path: Path) -> None
     write_checkpoint(tmp_path / "ours", '{"sequence":50}')
     facts = read_facts(f"file://{tmp_path}/ours")
     assert facts is not None and (facts.query_id, facts.shuffle_partitions) == ("q1", 2)
-    assert (facts.batch_id, facts.sequence) == (7, 50)
-    check_against_log(facts, 50, "log.db")
+    assert (facts.batch_id, facts.offset["sequence"]) == (7, 50)
+    log = EmbeddedLog(tmp_path / "log.db")
+    log.create_topic("t", 1)
+    log.append([OutRecord("t", None, b"")] * 49)
     with pytest.raises(CheckpointError, match="belongs to another log"):
-        check_against_log(facts, 49, "log.db")
+        check_against_log(facts, log, "log.db")
+    log.append([OutRecord("t", None, b"")])
+    check_against_log(facts, log, "log.db")
+    write_checkpoint(tmp_path / "kafka", '{"t":{"0":50}}')
+    found = read_facts(str(tmp_path / "kafka"))
+    assert found is not None
+    with pytest.raises(CheckpointError, match="another kind of log"):
+        check_against_log(found, log, "log.db")
     write_checkpoint(tmp_path / "other", '{"a":1}', '{"b":2}')
     with pytest.raises(CheckpointError, match="another kind of query"):
         read_facts(str(tmp_path / "other"))

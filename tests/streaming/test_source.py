@@ -31,21 +31,21 @@ def test_a_range_reads_the_same_again_although_the_log_grew(tmp_path: Path) -> N
     job = plan(tmp_path)
     log = new_log(job)
     log.append([heartbeat("east", f"b{n}", n) for n in range(10)] + [assign("east", 1)])
-    reader = LogReader(job.log_path, TOPICS)
+    reader = LogReader(job.transport.path, TOPICS)
     end = reader.latestOffset(at(0), ALL)
     first = read(reader, 0, end["sequence"])
     log.append([heartbeat("east", "b1", 99)])
 
-    assert read(LogReader(job.log_path, TOPICS), 0, end["sequence"]) == first
+    assert read(LogReader(job.transport.path, TOPICS), 0, end["sequence"]) == first
     assert [row["sequence"] for row in first] == list(range(1, 12))
 
 
 def test_batches_stay_within_rows_and_bytes(tmp_path: Path) -> None:
     job = plan(tmp_path)
     new_log(job).append([heartbeat("east", "b", n) for n in range(10)])
-    by_rows = LogReader(job.log_path, TOPICS, rows_max=4)
+    by_rows = LogReader(job.transport.path, TOPICS, rows_max=4)
     size = len(heartbeat("east", "b", 1).value or b"")
-    by_bytes = LogReader(job.log_path, TOPICS, bytes_max=3 * size)
+    by_bytes = LogReader(job.transport.path, TOPICS, bytes_max=3 * size)
 
     assert by_rows.latestOffset(at(0), ALL) == at(4)
     assert by_rows.latestOffset(at(8), ALL) == at(10)
@@ -55,7 +55,7 @@ def test_batches_stay_within_rows_and_bytes(tmp_path: Path) -> None:
 def test_partitions_cover_the_range_without_overlap(tmp_path: Path) -> None:
     job = plan(tmp_path)
     new_log(job).append([heartbeat("east", "b", n) for n in range(10)])
-    reader = LogReader(job.log_path, TOPICS, partitions_max=3)
+    reader = LogReader(job.transport.path, TOPICS, partitions_max=3)
     ranges = reader.partitions(at(0), at(10))
 
     assert [ranges[0].start, ranges[-1].end] == [0, 10]
@@ -70,7 +70,7 @@ def test_records_that_retention_took_from_a_checkpoint_are_missed_loudly(tmp_pat
     now[0] = 100_000
     log.append([heartbeat("east", "b", 4)])
     apply_retention(log, "load-reports", retention_ms=1_000, now_ms=now[0])
-    reader = LogReader(job.log_path, TOPICS)
+    reader = LogReader(job.transport.path, TOPICS)
 
     with pytest.raises(OffsetOutOfRangeError, match=r"up to sequence 3, reader wants .* 1"):
         reader.latestOffset(at(1), ALL)
@@ -87,7 +87,7 @@ def test_a_new_checkpoint_reads_what_is_left_of_all_topics(tmp_path: Path) -> No
     now[0] = 100_000
     log.append([heartbeat("east", "b", 3)])
     apply_retention(log, "load-reports", retention_ms=1_000, now_ms=now[0])
-    reader = LogReader(job.log_path, TOPICS)
+    reader = LogReader(job.transport.path, TOPICS)
     start = reader.initialOffset()
     end = reader.latestOffset(start, ALL)
     ranges = reader.partitions(start, end)
@@ -104,7 +104,7 @@ def test_what_was_trimmed_of_one_topic_hides_no_loss_of_another(tmp_path: Path) 
     now[0] = 100_000
     log.append([heartbeat("east", "b", 4), assign("east", 2)])
     apply_retention(log, "load-reports", retention_ms=1_000, now_ms=now[0])
-    reader = LogReader(job.log_path, TOPICS)
+    reader = LogReader(job.transport.path, TOPICS)
     start = reader.initialOffset()
     assert start == at(0, {"load-reports": 4})
     reader.latestOffset(start, ALL)

@@ -26,7 +26,7 @@ def test_every_cluster_gets_a_tick_after_each_upkeep_interval_and_its_settle_tim
     log = new_log(job)
     rounds = {"east": ROUNDS, "west": ROUNDS}
     halt = Halt()
-    ticker = Ticker(lambda: EmbeddedLog(job.log_path), rounds, "controller-commands", halt)
+    ticker = Ticker(lambda: EmbeddedLog(job.transport.path), rounds, "controller-commands", halt)
     ticker.start()
     deadline = time.monotonic() + PATIENCE_S
     while len(log.read("controller-commands", 0, 0, 100)) < 8 and time.monotonic() < deadline:
@@ -47,7 +47,9 @@ def test_a_log_that_takes_no_ticks_ends_the_job_with_the_reason(tmp_path: Path) 
     job = plan(tmp_path)
     new_log(job).close()
     halt = Halt()
-    ticker = Ticker(lambda: EmbeddedLog(job.log_path), {"east": ROUNDS}, "no-such-topic", halt)
+    ticker = Ticker(
+        lambda: EmbeddedLog(job.transport.path), {"east": ROUNDS}, "no-such-topic", halt
+    )
     ticker.start()
     assert halt.wait(PATIENCE_S)
     ticker.stop()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from controller.core.settings import LivenessSettings, RoundSettings, Settings
 from controller.transport.embedded import EmbeddedLog
+from controller.transport.place import TransportPlace
 from controller.transport.port import OutRecord
 from controller.wire.commands import Assign, Command, encode_command
 from controller.wire.reports import (
@@ -36,7 +37,7 @@ def settings(cluster: str) -> Settings:
 def plan(folder: Path, *clusters: str, **changes: object) -> JobPlan:
     """A job over `folder/log.db`."""
     made = JobPlan(
-        log_path=str(folder / "log.db"),
+        transport=TransportPlace(path=str(folder / "log.db")),
         checkpoint=str(folder / "checkpoint"),
         clusters={name: settings(name) for name in clusters or ("east",)},
         lease_ttl_ms=2_000,
@@ -45,7 +46,7 @@ def plan(folder: Path, *clusters: str, **changes: object) -> JobPlan:
 
 
 def new_log(job: JobPlan, **options: object) -> EmbeddedLog:
-    log = EmbeddedLog(job.log_path, **options)
+    log = EmbeddedLog(job.transport.path, **options)
     create_topics(job, log)
     return log
 

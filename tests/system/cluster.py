@@ -21,6 +21,7 @@ from controller.sim.broker import Capacity
 from controller.sim.process import ProcessSpec, write_spec
 from controller.sim.workload import Workload, WorkloadSpec
 from controller.transport.embedded import EmbeddedLog
+from controller.transport.place import TransportPlace
 from controller.transport.port import OutRecord
 from controller.wire.channel import ServiceUnitState, ServiceUnitStateData
 from controller.wire.commands import Assign, Command, encode_command
@@ -120,7 +121,7 @@ class Cluster:
 
     def start_broker(self, broker: str) -> None:
         spec = ProcessSpec(
-            log_path=str(self.home / "log.db"),
+            transport=TransportPlace(path=str(self.home / "log.db"), busy_wait_ms=2_000),
             cluster=CLUSTER,
             broker=broker,
             own_log=str(self.home / "own" / f"{broker}.jsonl"),

@@ -17,7 +17,7 @@ from controller.transport.embedded.maintenance import (
     verify,
 )
 from controller.transport.embedded.schema import TABLES, Schema
-from controller.transport.port import OutRecord
+from controller.transport.port import Marker, OutRecord
 from tests.transport.contract import Clock, OpenLog, TransportContract, out
 
 
@@ -25,6 +25,25 @@ class TestEmbedded(TransportContract):
     @pytest.fixture
     def open_log(self, tmp_path: Path) -> OpenLog:
         return lambda clock: EmbeddedLog(tmp_path / "sub" / "log.db", clock=clock)
+
+    def test_records_without_a_key_share_a_partition(self, log: EmbeddedLog) -> None:
+        log.append([self.out(None, b"%d" % i) for i in range(9)])
+        assert log.end_offsets(self.t) == {0: 9, 1: 0, 2: 0, 3: 0}
+
+    def test_topics_are_those_that_were_created(self, log: EmbeddedLog) -> None:
+        assert log.topics() == {"one": 1, "t": 4}
+
+    def test_ingest_time_never_goes_back(self, log: EmbeddedLog, clock: Clock) -> None:
+        for now_ms in (5_000, 4_000, 6_000):
+            clock.now_ms = now_ms
+            log.append([OutRecord(self.one, None, b"v")])
+        assert [r.ingest_ms for r in log.read(self.one, 0, 0, 9)] == [5_000, 5_000, 6_000]
+
+    def test_a_clock_that_goes_back_fences_nobody(self, log: EmbeddedLog, clock: Clock) -> None:
+        log.append([self.out("a")])
+        clock.now_ms -= 500
+        lease = log.acquire_lease(self.q, "a", 100)
+        log.publish([self.out("a")], Marker(self.q, "id", 1, lease.epoch), lease)
 
 
 @pytest.fixture

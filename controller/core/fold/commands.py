@@ -28,7 +28,8 @@ def fold_command(work: Work, record: RawRecord) -> None:
 
 
 def _tick(work: Work, command: Tick, now_ms: int) -> None:
-    """Only moves the clock, which `step` has done already."""
+    """Moves the clock, which `step` has done already; see there what else."""
+    work.is_tick = True
 
 
 def _assign(work: Work, command: Assign, now_ms: int) -> None:

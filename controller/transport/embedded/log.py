@@ -63,7 +63,6 @@ class EmbeddedLog:
         self._topics: dict[str, tuple[int, int]] = {}  # name -> id, partitions; topics stay
         self._names: dict[int, str] = {}
 
-    # ------------------------------------------------------------------ topics
     def create_topic(
         self, name: str, partitions: int, cleanup: str = "delete", retention_ms: int | None = None
     ) -> None:
@@ -103,7 +102,7 @@ class EmbeddedLog:
             return self._insert(connection, records)
 
     def begin_writing(self, lease: Lease) -> None:
-        """Nothing to do: each publish looks at the lease in its own transaction."""
+        """Nothing to do: each publish looks at the lease itself."""
 
     def publish(self, records: Sequence[OutRecord], marker: Marker, lease: Lease) -> None:
         """Appends records and marker if the lease still holds; see the port."""

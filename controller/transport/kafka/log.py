@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-import msgspec
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import errors as kafka_errors
 
@@ -25,7 +24,6 @@ from controller.transport.kafka.settings import KafkaSettings
 from controller.transport.kafka.topics import (
     MESSAGE_BYTES_MAX,
     TopicSpec,
-    lease_topic,
     markers_topic,
     own_specs,
     topic_settings,

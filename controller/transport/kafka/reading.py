@@ -36,12 +36,13 @@ class PartitionReader:
         self._connect = connect
         self._settings, self._wait_ms = settings, wait_ms
         self._consumer: KafkaConsumer | None = None
-        self._next: dict[TopicPartition, int] = {}  # where a reader that reads on goes on
+        self._turned_to: TopicPartition | None = None  # the partition that is fetched
+        self._next = -1  # where one who reads on in it goes on
 
     def close(self) -> None:
         """Ends the connections; a later read connects again."""
         consumer, self._consumer = self._consumer, None
-        self._next.clear()
+        self._turned_to = None
         if consumer is not None:
             consumer.close(autocommit=False, timeout_ms=1_000)
 
@@ -62,7 +63,8 @@ class PartitionReader:
             return {name: len(consumer.partitions_for_topic(name) or ()) for name in names}
 
         names = sorted(self._ask("listing topics", lambda c: c.topics()))
-        return self._ask("listing topics", ask)
+        found: dict[str, int] = self._ask("listing topics", ask)
+        return found
 
     def ends(self, topic: str) -> dict[int, int]:
         """The offset after the last record that is committed, by partition."""
@@ -85,9 +87,7 @@ class PartitionReader:
             )
         if offset == end or limit < 1:
             return []
-        found = self._ask(
-            f"reading {topic}", lambda c: self._fetch(c, place, offset, end, limit)
-        )
+        found = self._ask(f"reading {topic}", lambda c: self._fetch(c, place, offset, end, limit))
         return [_record(one) for one in found]
 
     # ------------------------------------------------------------------ inside
@@ -115,7 +115,7 @@ class PartitionReader:
     def _fetch(
         self, consumer: KafkaConsumer, place: TopicPartition, offset: int, end: int, limit: int
     ) -> list[Any]:
-        """Fetches until `limit` or `end` is reached; the others are paused meanwhile."""
+        """Fetches until `limit` or `end` is reached; the others are not fetched."""
         self._turn_to(consumer, place, offset)
         deadline = time.monotonic() + self._wait_ms / 1_000
         found: list[Any] = []
@@ -128,7 +128,7 @@ class PartitionReader:
                     f"{place.topic} partition {place.partition} within {self._wait_ms} ms: look "
                     "whether its leader is up"
                 )
-        self._next[place] = found[-1].offset + 1 if found else offset
+        self._next = found[-1].offset + 1 if found else offset
         return found
 
     def _turn_to(self, consumer: KafkaConsumer, place: TopicPartition, offset: int) -> None:
@@ -136,16 +136,14 @@ class PartitionReader:
 
         Who reads on where the last read ended is not sent back: what lies between are markers of
         transactions, or what compaction removed, and the consumer has passed them already.
+        (Pausing all others instead made kafka-python 3.0.12 stop fetching a resumed partition.)
         """
-        if place not in self._next:
-            consumer.assign([*self._next, place])
-            for other, at in self._next.items():
-                consumer.seek(other, at)
-        if self._next.get(place) != offset:
+        if place != self._turned_to:
+            consumer.assign([place])
+            self._turned_to, self._next = place, -1
+        if self._next != offset:
             consumer.seek(place, offset)
-        self._next[place] = offset
-        consumer.pause(*(other for other in self._next if other != place))
-        consumer.resume(place)
+            self._next = offset
 
 
 def _record(found: Any) -> LogRecord:

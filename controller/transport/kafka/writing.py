@@ -20,7 +20,6 @@ from controller.transport.errors import (
     CommitUnknownError,
     FencedError,
     TransportError,
-    UnreachableError,
 )
 from controller.transport.kafka.failures import as_transport_error
 from controller.transport.kafka.settings import KafkaSettings
