@@ -51,25 +51,10 @@ def settle_needed_ms(config: JobConfig) -> int:
     """The shortest safe time from being heard again to trusting it.
 
     A take-over may have been decided just before. The sink refuses it once it is older than
-    decision_ttl_ms; the append itself may still wait for the log's lock, and on Kafka a commit for
-    its answer.
+    decision_ttl_ms; the append itself may still wait for the log's lock, or for Kafka's answer.
     """
     ttl_ms = config.balance.actions.decision_ttl_ms
-    return _stretched(config, ttl_ms + publish_max_ms(config))
-
-
-def publish_max_ms(config: JobConfig) -> int:
-    """The longest that a publish may take and still succeed."""
-    transport = config.transport
-    commit_ms = transport.kafka.commit_timeout_ms if transport.kind == "kafka" else 0
-    return transport.busy_wait_ms + commit_ms
-
-
-def _commit(config: JobConfig) -> str:
-    """For messages: what Kafka adds."""
-    if config.transport.kind != "kafka":
-        return ""
-    return f", transport.kafka.commit_timeout_ms = {config.transport.kafka.commit_timeout_ms}"
+    return _stretched(config, ttl_ms + config.transport.busy_wait_ms)
 
 
 def _stretched(config: JobConfig, ms: int) -> int:
@@ -157,7 +142,7 @@ def _agent(config: JobConfig) -> Iterator[str]:
             f"[agent] heard_settle_ms = {agent.heard_settle_ms} is too short: a take-over that was "
             "decided before may still be under way. With balance.actions.decision_ttl_ms = "
             f"{config.balance.actions.decision_ttl_ms}, transport.busy_wait_ms = "
-            f"{config.transport.busy_wait_ms}{_commit(config)} and clock_drift_max_ratio = "
+            f"{config.transport.busy_wait_ms} and clock_drift_max_ratio = "
             f"{agent.clock_drift_max_ratio} it must be at least {settle_ms}; raise it"
         )
     for key in ("poll_interval_ms", "backoff_max_ms", "busy_wait_ms"):

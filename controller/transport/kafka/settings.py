@@ -31,6 +31,5 @@ class KafkaSettings:
     connect_timeout_ms: int = 10_000  # to the first answer of any broker
     request_timeout_ms: int = 10_000
     transaction_timeout_ms: int = 10_000  # after it a dead writer's open batch is thrown away
-    commit_timeout_ms: int = 15_000  # a commit without an answer for so long ends the process
     connector: str = "auto"  # jars of Spark's reader: auto, provided, or a folder
     maven_repository: str = "https://repo1.maven.org/maven2"

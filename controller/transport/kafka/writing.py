@@ -26,6 +26,7 @@ from controller.transport.kafka.settings import KafkaSettings
 from controller.transport.port import OutRecord
 
 FENCED = (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError)
+COMMIT_MIN_MS = 1_000  # a commit is given at least so long, however long the sends took
 CLOSE_S = 1.0  # what is not acknowledged by then is reported as failed anyway
 
 Acknowledged = list[tuple[int, int, int]]
@@ -76,6 +77,7 @@ class TransactionWriter:
 
     def publish(self, records: Sequence[OutRecord], wait_ms: int) -> None:
         """All records in one transaction. Raises `FencedError`, or `CommitUnknownError`."""
+        deadline = time.monotonic() + wait_ms / 1_000
 
         def send() -> None:
             self._producer.begin_transaction()
@@ -88,19 +90,19 @@ class TransactionWriter:
         except TransportError:
             self._abort()
             raise
-        self._guarded("committing a batch", self._commit)
+        rest_ms = max(COMMIT_MIN_MS, round((deadline - time.monotonic()) * 1_000))
+        self._guarded("committing a batch", lambda: self._commit(rest_ms))
 
     def close(self) -> None:
         """Ends the connections; what is open is ended by the brokers or the next writer."""
         self._producer.close(timeout=CLOSE_S)
 
-    def _commit(self) -> None:
+    def _commit(self, wait_ms: int) -> None:
         _within(
             self._producer.commit_transaction,
-            self._settings.commit_timeout_ms,
+            wait_ms,
             f"Kafka at {self._settings.bootstrap_servers} did not answer a commit within "
-            f"{self._settings.commit_timeout_ms} ms: whether the batch is published is found out "
-            "at the next start",
+            f"{wait_ms} ms: whether the batch is published is found out at the next start",
         )
 
     def _abort(self) -> None:
