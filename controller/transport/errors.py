@@ -11,6 +11,7 @@ TransportError
 ├── OffsetOutOfRangeError  removed by retention, or past the end of the log
 ├── UnreachableError     no broker answers in time; the write may have happened or not
 ├── AuthenticationError  a broker answers, but does not let us in
+├── CredentialsError     a secret or certificate of ours is missing or unusable
 ├── CommitUnknownError   a commit got no answer: published or not, the next start finds out
 ├── FencedError          another holder has the lease; nothing was written
 └── LeaseHeldError       another holder has it, for so long
@@ -61,6 +62,10 @@ class UnreachableError(TransportError):
 
 class AuthenticationError(TransportError):
     """A server answers, but does not let us in: password, certificate or rights."""
+
+
+class CredentialsError(TransportError):
+    """A secret or certificate that the configuration names is missing or unusable."""
 
 
 class CommitUnknownError(TransportError):

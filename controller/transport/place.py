@@ -42,4 +42,4 @@ def open_transport(place: TransportPlace) -> Transport:
             f"transport.kind is kafka, but {error.name} is not installed: "
             "pip install 'bundle-controller[kafka]'"
         ) from error
-    return KafkaLog(place.kafka)
+    return KafkaLog(place.kafka, place.busy_wait_ms)
