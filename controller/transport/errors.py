@@ -12,6 +12,7 @@ TransportError
 ├── UnreachableError     no broker answers in time; the write may have happened or not
 ├── AuthenticationError  a broker answers, but does not let us in
 ├── CredentialsError     a secret or certificate of ours is missing or unusable
+├── TopicSettingsError   a topic exists, but not as it must be
 ├── CommitUnknownError   a commit got no answer: published or not, the next start finds out
 ├── FencedError          another holder has the lease; nothing was written
 └── LeaseHeldError       another holder has it, for so long
@@ -66,6 +67,10 @@ class AuthenticationError(TransportError):
 
 class CredentialsError(TransportError):
     """A secret or certificate that the configuration names is missing or unusable."""
+
+
+class TopicSettingsError(TransportError):
+    """A topic exists with settings under which the controller would go wrong sooner or later."""
 
 
 class CommitUnknownError(TransportError):

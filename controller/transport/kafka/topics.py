@@ -37,6 +37,7 @@ class TopicSpec:
     partitions: int
     settings: Mapping[str, str]
     purpose: str = ""
+    is_ordered: bool = False  # its records are of use in one order only: exactly one partition
 
 
 def topic_settings(cleanup: str, retention_ms: int | None = None) -> dict[str, str]:
@@ -76,6 +77,6 @@ def own_specs(name: str) -> tuple[TopicSpec, TopicSpec]:
         "segment.ms": str(LEASE_RETENTION_MS // 4),
     }
     return (
-        TopicSpec(markers_topic(name), 1, markers, "which batch was published last"),
-        TopicSpec(lease_topic(name), 1, lease, "which controller may publish"),
+        TopicSpec(markers_topic(name), 1, markers, "which batch was published last", True),
+        TopicSpec(lease_topic(name), 1, lease, "which controller may publish", True),
     )
