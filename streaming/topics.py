@@ -76,7 +76,7 @@ def create_missing(settings: KafkaSettings, specs: Sequence[TopicSpec]) -> list[
 
 def refuse_bad_topics(settings: KafkaSettings, specs: Sequence[TopicSpec]) -> None:
     """Raises `TopicSettingsError` for the first error; warnings are lines of the log."""
-    findings = _findings(settings, specs)
+    findings = settled_findings(settings, specs)
     for one in findings:
         if one.severity == "warning":
             log.warning(
@@ -102,8 +102,8 @@ def refusal(settings: KafkaSettings, errors: Sequence[Finding]) -> str:
     )
 
 
-def _findings(settings: KafkaSettings, specs: Sequence[TopicSpec]) -> list[Finding]:
-    """Of topics that were perhaps made just now, which not every broker knows at once."""
+def settled_findings(settings: KafkaSettings, specs: Sequence[TopicSpec]) -> list[Finding]:
+    """What is wrong with topics that were perhaps made just now: not every broker knows at once."""
     from controller.transport.kafka.survey import TopicSurvey
 
     deadline = time.monotonic() + KNOWN_S
