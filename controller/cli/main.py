@@ -14,11 +14,13 @@ import typer
 from controller.cli import (
     config_commands,
     decide_command,
+    doctor_command,
     log_commands,
     policies_command,
     send_commands,
     set_commands,
     status_command,
+    topics_commands,
 )
 from controller.cli.errors import CliError, SentenceGroup
 from controller.cli.java import require_java
@@ -36,11 +38,13 @@ app = typer.Typer(
 )
 app.add_typer(config_commands.app, name="config")
 app.add_typer(log_commands.app, name="log")
+app.add_typer(topics_commands.app, name="topics")
 set_commands.register()
 policies_command.register()
 app.add_typer(send_commands.app, name="send")
 app.command("status")(status_command.status)
 app.command("decide")(decide_command.decide)
+app.command("doctor")(doctor_command.doctor)
 
 
 @app.callback()
