@@ -205,18 +205,18 @@ def _clock(config: JobConfig, log: Transport) -> Check:
         return Check("clock", "note", "not compared: no controller has ever held the lease")
     before = _last(log, topic)
     if before is not None and before.ingest_ms - _now_ms() > CLOCK_DIFFERENCE_MAX_MS:
-        return _difference(_now_ms() - before.ingest_ms)
+        return clock_check(_now_ms() - before.ingest_ms)
     state = log.lease_state(config.job.name)
     deadline = time.monotonic() + RENEWALS_WAIT_S
     while state is not None and state.remaining_ms and time.monotonic() < deadline:
         time.sleep(POLL_S)
         last = _last(log, topic)
         if last is not None and (before is None or last.offset > before.offset):
-            return _difference(_now_ms() - last.ingest_ms)
+            return clock_check(_now_ms() - last.ingest_ms)
     return Check("clock", "note", "not compared: no controller renews its lease now")
 
 
-def _difference(ahead_ms: int) -> Check:
+def clock_check(ahead_ms: int) -> Check:
     """`ahead_ms`: this clock less the brokers', with what the reading took."""
     if abs(ahead_ms) <= CLOCK_DIFFERENCE_MAX_MS:
         return Check("clock", "good", "differs from the brokers' by less than a second")

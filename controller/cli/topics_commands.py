@@ -73,6 +73,7 @@ def create(
     settings = kafka_of(found)
     if replication is not None:
         settings = replace(settings, replication=replication)
+        _check_replication(settings)
     done, left = _create_on_kafka(settings, wanted_topics(plan_of(found)), dry_run, mend)
     _show_done(done, left, mend, as_json)
     if mend and any(one.severity == "error" for one in left):
@@ -186,6 +187,19 @@ def _create_on_kafka(
         return done, [one for one in findings if one not in mends]
     _mend(settings, mends)
     return done, findings_on(settings, specs)
+
+
+def _check_replication(settings: KafkaSettings) -> None:
+    """Raises `CliError` where there are not so many brokers."""
+    from controller.transport.kafka.survey import TopicSurvey
+
+    with TopicSurvey(settings) as survey:
+        brokers = survey.brokers()
+    if settings.replication > brokers:
+        raise CliError(
+            f"--replication {settings.replication} needs as many brokers, but Kafka at "
+            f"{settings.bootstrap_servers} has {brokers}: start more, or ask for fewer replicas"
+        )
 
 
 def _done(name: str, created: set[str], mends: Sequence[Finding], would: str) -> Done:

@@ -56,8 +56,13 @@ class TopicSurvey:
     def existing(self, names: Iterable[str]) -> dict[str, ExistingTopic]:
         """Those of the topics that exist, with every setting that is in force."""
         wanted = sorted(set(names))
-        described = self._ask("describing topics", lambda: self._admin.describe_topics(wanted))
-        found = {one["name"]: one for one in described if _is_there(one)}
+
+        def describe() -> dict[str, Any]:
+            return {
+                one["name"]: one for one in self._admin.describe_topics(wanted) if _is_there(one)
+            }
+
+        found = self._ask("describing topics", describe)
         if not found:
             return {}
         resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in sorted(found)]
@@ -99,7 +104,7 @@ def tool_servers(settings: KafkaSettings) -> str:
 
 
 def _is_there(described: Mapping[str, Any]) -> bool:
-    """Raises for what is there but may not be seen."""
+    """Raises the client's error for what may not be seen."""
     code = described["error_code"]
     if code in (kafka_errors.NoError.errno, kafka_errors.LeaderNotAvailableError.errno):
         return True
