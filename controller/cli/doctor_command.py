@@ -36,6 +36,7 @@ RENEWALS_WAIT_S = 5.0
 """A controller renews its lease every few seconds: so long one of them is waited for."""
 
 POLL_S = 0.1
+NAMED_MAX = 3  # findings on the page; bundlectl topics check prints all
 
 Status = Literal["good", "note", "bad"]
 
@@ -191,7 +192,8 @@ def _topics(config: JobConfig) -> Check:
         return Check("topics", "good", f"all {len(specs)} are as they should be")
     status: Status = "bad" if any(one.severity == "error" for one in findings) else "note"
     named = [f"{one.topic}: {one.setting} is {one.found}, not {one.wanted}" for one in findings]
-    text = "; ".join(named)
+    more = [f"{len(named) - NAMED_MAX} more"] if len(named) > NAMED_MAX else []
+    text = "; ".join(named[:NAMED_MAX] + more)
     return Check("topics", status, f"{text}. bundlectl topics check says why, and what to do")
 
 
