@@ -208,8 +208,8 @@ def _time(look: _Look) -> Iterator[Finding]:
             name,
             "error",
             look.spec.settings[name],
-            "Ingest times would be those of the clients' clocks: loads, leases and take-overs "
-            "are judged by them.",
+            "Ingest times would be those of the clients' clocks, and loads, leases and take-overs "
+            "are judged by ingest times.",
         )
 
 
@@ -220,10 +220,10 @@ def _cleanup(look: _Look) -> Iterator[Finding]:
     if found is None or policies == {wanted}:
         return
     if wanted == "compact":
-        why = "Old records would be removed though nothing newer says the same: who owns a bundle "
+        why = "Old records would be removed though nothing newer says who owns a bundle "
         why += "that stays where it is, or what was published last."
     else:
-        why = "Only the last record of each key would stay; the ones before it count as well."
+        why = "Only the last record of each key would stay, but the ones before it count as well."
     yield look.finding(name, "error", wanted, why)
 
 
@@ -237,8 +237,8 @@ def _sizes(look: _Look) -> Iterator[Finding]:
         name,
         severity,
         str(wanted),
-        "A large record would be refused: a broker with thousands of bundles would fall silent, "
-        "or a round could not be published.",
+        "A large record would be refused, so that a broker with thousands of bundles would fall "
+        "silent, or a round could not be published.",
     )
 
 
@@ -251,7 +251,7 @@ def _durations(look: _Look) -> Iterator[Finding]:
             "error",
             str(lag_wanted),
             "Compaction keeps the last record of a bundle, also one that lost by the conflict "
-            "rule; the winner before it must stay until the controller has written it again.",
+            "rule, so the winner before it must stay until the controller has written it again.",
         )
     yield from _retention(look)
     segment, segment_wanted = look.number("segment.ms"), look.spec.settings.get("segment.ms")
@@ -307,6 +307,6 @@ def _safety(look: _Look) -> Iterator[Finding]:
             name,
             "error",
             "false",
-            "A replica that lags may become the leader, and what was acknowledged is gone: two "
-            "brokers may come to own a bundle.",
+            "A replica that lags may become the leader, and what was acknowledged is then gone, "
+            "so that two brokers may come to own a bundle.",
         )
