@@ -28,7 +28,7 @@ from controller.config.errors import ConfigError, nearest, problems_of
 from controller.config.models import ENV_DELIMITER, ENV_PREFIX, config_of, document_model
 from controller.config.sections import JobConfig
 
-OTHER_VARIABLES = frozenset({"BUNDLECTL_CONFIG", "BUNDLECTL_FAULT"})
+OTHER_VARIABLES = frozenset({"BUNDLECTL_CACHE", "BUNDLECTL_CONFIG", "BUNDLECTL_FAULT"})
 """Variables of the same prefix that are not keys of the file."""
 
 DOCUMENT = document_model()
