@@ -15,12 +15,13 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import structlog
+from controller.jars import JarsError
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from controller.transport.errors import TransportError
+from controller.transport.errors import CredentialsError, TransportError
 from controller.transport.place import open_transport
 from controller.transport.port import Marker, Transport
 from streaming.checkpoint import (
@@ -33,6 +34,7 @@ from streaming.checkpoint import (
 )
 from streaming.faults import Fault, FaultError, armed
 from streaming.halt import Halt, Halted
+from streaming.kafka_session import reader_conf
 from streaming.lease import LeaseKeeper
 from streaming.listener import ProgressListener
 from streaming.metrics import Metrics
@@ -53,8 +55,19 @@ log = structlog.get_logger("streaming.job")
 POLL_S = 0.2  # how often the main thread looks whether the query lives
 
 
+HARD_END_S = 30.0
+"""From the wish to end to the hard end. A clean stop takes 10 s at most; longer hangs something."""
+
+NEEDS_OPERATOR = (CheckpointError, CredentialsError, FaultError)
+"""Starting again cannot help here."""
+
+
 class JobError(Exception):
     """The job cannot start or go on; the text is a sentence for the operator."""
+
+    def __init__(self, sentence: str, is_restart_useful: bool = True) -> None:
+        super().__init__(sentence)
+        self.is_restart_useful = is_restart_useful
 
 
 def run(plan: JobPlan, halt: Halt) -> None:
@@ -64,8 +77,9 @@ def run(plan: JobPlan, halt: Halt) -> None:
             _run(plan, halt, stack)
     except (Halted, KeyboardInterrupt):
         log.info("stopped while Spark was starting")
-    except (TransportError, CheckpointError, FaultError, OSError) as error:
-        raise JobError(f"the job cannot run: {error}") from error
+    except (TransportError, CheckpointError, FaultError, JarsError, OSError) as error:
+        is_restart_useful = not isinstance(error, NEEDS_OPERATOR)
+        raise JobError(f"the job cannot run: {error}", is_restart_useful) from error
     except (PySparkException, Py4JError) as error:
         raise JobError(f"the job cannot run: {cause_of(error)}") from error
     if halt.failure is not None:
@@ -76,6 +90,7 @@ def _run(plan: JobPlan, halt: Halt, stack: ExitStack) -> None:
     fault, metrics, holder = armed(), Metrics(), _holder()
     transport = _open_log(plan)
     stack.callback(transport.close)
+    transport.topics()  # a log that cannot be reached is told before Spark takes its time
     keeper = LeaseKeeper(lambda: _open_log(plan), plan.name, holder, plan.lease_ttl_ms)
     stack.callback(keeper.release, transport)
     status = Status(plan, metrics, keeper, wall_clock_ms)
@@ -166,7 +181,7 @@ def _session(plan: JobPlan) -> Iterator[SparkSession]:
         plan.master,
         plan.shuffle_partitions,
         plan.ui_port,
-        plan.spark_conf,
+        {**reader_conf(plan.transport, plan.master), **plan.spark_conf},
     )
     spark = build_session(conf)
     try:

@@ -8,10 +8,10 @@ Called by `streaming.query`.
 
 from __future__ import annotations
 
-from controller.transport.kafka.security import reader_options
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from controller.transport.kafka.security import reader_options
 from streaming.plan import JobPlan
 
 FETCH_WAIT_MS = 20

@@ -1,7 +1,8 @@
 """Entry of the job: `python -m streaming.main --config F`, or the same file through spark-submit.
 
 `run_job` is also what `bundlectl run` calls. Exit status: 0 after a clean stop (SIGTERM, Ctrl-C),
-1 when the job cannot start or fails, with one sentence on stderr.
+1 when the job cannot start or fails, 75 when it hung and was ended, 78 when a restart cannot help
+(configuration, checkpoint, credentials); each with one sentence on stderr.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if sys.path and Path(sys.path[0]).resolve() == _HERE:
 
 from controller.config import ConfigError, JobConfig, load_config  # noqa: E402
 from streaming.from_config import plan_of  # noqa: E402
-from streaming.process import run_plan  # noqa: E402
+from streaming.process import NEEDS_OPERATOR, run_plan  # noqa: E402
 
 
 def run_job(config: JobConfig, is_standby: bool = False) -> int:
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run_job(load_config(options.config), options.standby)
     except ConfigError as error:
         print(f"bundle-controller: {error}", file=sys.stderr)
-        return 1
+        return NEEDS_OPERATOR
 
 
 if __name__ == "__main__":

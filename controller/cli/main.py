@@ -17,6 +17,7 @@ from controller.cli import (
     doctor_command,
     log_commands,
     policies_command,
+    run_command,
     send_commands,
     set_commands,
     status_command,
@@ -26,6 +27,7 @@ from controller.cli.errors import CliError, SentenceGroup
 from controller.cli.java import require_java
 from controller.cli.options import ConfigOption, SetOption, loaded
 from controller.config.errors import nearest
+from controller.transport.kafka.client_log import be_silent
 
 app = typer.Typer(
     name="bundlectl",
@@ -34,7 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Load-balance controller for Apache Pulsar-style brokers.",
     epilog="Exit status: 0 done, 1 error, 2 wrong usage; send: 3 no answer; demo: 4 not balanced, "
-    "130 interrupted.",
+    "130 interrupted; run: 75 hung and was ended, 78 a restart cannot help.",
 )
 app.add_typer(config_commands.app, name="config")
 app.add_typer(log_commands.app, name="log")
@@ -42,6 +44,7 @@ app.add_typer(topics_commands.app, name="topics")
 set_commands.register()
 policies_command.register()
 app.add_typer(send_commands.app, name="send")
+app.command("run")(run_command.run)
 app.command("status")(status_command.status)
 app.command("decide")(decide_command.decide)
 app.command("doctor")(doctor_command.doctor)
@@ -51,7 +54,9 @@ app.command("doctor")(doctor_command.doctor)
 def options(
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
 ) -> None:
-    """Options of all commands; `--debug` is read by `SentenceGroup`."""
+    """Options of all commands; `--debug` is read by `SentenceGroup` too."""
+    if not debug:
+        be_silent()
 
 
 @app.command("version")
@@ -67,29 +72,6 @@ def show_version() -> None:
 def check_java() -> None:
     """Say which Java Spark will use, or what to do about it; the Makefile asks."""
     typer.echo(f"Java {require_java()}")
-
-
-@app.command()
-def run(
-    config: ConfigOption = None,
-    set_: SetOption = None,
-    standby: Annotated[
-        bool,
-        typer.Option(
-            "--standby",
-            help="Start Spark, wait without limit, and take over when the leader ends. With a "
-            "job.checkpoint of its own also from one that hangs; metrics.port must be its own.",
-        ),
-    ] = False,
-) -> None:
-    """Run the controller: one Spark Structured Streaming job, until SIGTERM or Ctrl-C."""
-    if config is None:
-        raise typer.BadParameter("name a file with --config", param_hint="--config")
-    found = loaded(config, set_)
-    require_java()
-    from streaming.main import run_job
-
-    raise typer.Exit(run_job(found, standby))
 
 
 @app.command()
@@ -115,7 +97,8 @@ def agent(
     if cluster not in found.clusters:
         hint = nearest(cluster, found.clusters)
         raise CliError(f"{found.source} names no cluster {cluster!r}; {hint}")
-    from controller.sim.process import configure_logs, run_agent
+    from controller.logs import configure_logs
+    from controller.sim.process import run_agent
 
     configure_logs()
     raise typer.Exit(run_agent(found, cluster, broker, own_log))

@@ -66,7 +66,7 @@ class Children:
         output = self.directory / f"{name}.log"
         with output.open("ab") as file:
             process = subprocess.Popen(
-                [sys.executable, "-m", "controller.demo.leash", *command],
+                [sys.executable, "-m", "controller.supervise.leash", *command],
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,

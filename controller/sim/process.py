@@ -9,7 +9,6 @@ Ctrl-C, on which the agent leaves: it waits until its bundles are taken, as long
 
 from __future__ import annotations
 
-import logging
 import signal
 import sys
 import threading
@@ -18,12 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
-import structlog
 
 from controller.agent.own_log import OwnLog, clock_offset_ms, steady_clock, wall_ms
 from controller.agent.runtime import AgentRuntime, RuntimeSettings
 from controller.agent.state import AgentSettings
 from controller.config.sections import JobConfig
+from controller.logs import configure_logs
 from controller.sim.boundaries import Boundaries, FileBoundaries, create_namespaces
 from controller.sim.broker import Capacity, SimulatedBroker
 from controller.sim.workload import Workload, WorkloadSpec
@@ -153,19 +152,6 @@ def read_spec(path: Path) -> ProcessSpec:
 def write_spec(spec: ProcessSpec, path: Path) -> None:
     """Writes a spec for `python -m controller.sim.process`."""
     path.write_bytes(msgspec.json.encode(spec))
-
-
-def configure_logs() -> None:
-    """One line of key=value per event on stderr, in UTC."""
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -85,7 +85,8 @@ def as_transport_error(
     last = f"; the last thing said was: {said[-1]}" if said else ""
     return UnreachableError(
         f"{where} did not answer in time, {doing} failed ({reason}{last}): look whether the "
-        "brokers are up, and whether transport.kafka.bootstrap_servers and security_protocol are right"
+        "brokers are up, and whether transport.kafka.bootstrap_servers and security_protocol are "
+        "right"
     )
 
 

@@ -1,7 +1,8 @@
-"""Runs a command that ends when its parent dies: `python -m controller.demo.leash COMMAND ...`.
+"""Runs a command that ends when its parent dies: `... -m controller.supervise.leash COMMAND`.
 
-On Linux the kernel sends SIGTERM to the process when the demo itself is killed (prctl(2)); other
-systems have no such call, and the command runs without. Used for every child of the demo.
+On Linux the kernel sends SIGTERM to the process when its parent is killed (prctl(2)); other
+systems have no such call, and the command runs without. For children of the demo, of the
+supervisor, and the development broker.
 """
 
 from __future__ import annotations
