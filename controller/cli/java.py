@@ -1,75 +1,22 @@
-"""Looks for the Java that Spark needs, before Spark fails over it with a page of its own.
+"""Looks for the Java that a command needs, and says in a sentence what to do if there is none.
 
-Spark takes `$JAVA_HOME/bin/java`, else `java` of the PATH; so does this. Called by `bundlectl run`
-and `bundlectl demo`.
+Called by `bundlectl run`, `demo`, `doctor` and `dev-kafka`.
 """
 
 from __future__ import annotations
 
 import os
-import re
-import shutil
-import subprocess
 from collections.abc import Mapping
-from pathlib import Path
 
 from controller.cli.errors import CliError
+from controller.java import JavaError, java_version, major_version
 
-JAVA_MIN = 17
-"""Spark 4 runs on Java 17 and newer."""
-
-ANSWER_S = 30
-
-REMEDY = (
-    "install one (Debian: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17) "
-    "or set JAVA_HOME to the folder of one"
-)
+__all__ = ["major_version", "require_java"]
 
 
-def require_java(environment: Mapping[str, str] = os.environ) -> int:
-    """The major version of the Java that Spark will use; raises `CliError` with the remedy."""
-    program = _program(environment)
+def require_java(environment: Mapping[str, str] = os.environ, who: str = "Spark") -> int:
+    """The major version of the Java that will be used; raises `CliError` with the remedy."""
     try:
-        answer = subprocess.run(
-            [program, "-version"],
-            capture_output=True,
-            text=True,
-            timeout=ANSWER_S,
-            check=False,
-            env=dict(environment),
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise CliError(f"{program} cannot be run ({error}): {REMEDY}.") from error
-    version = major_version(answer.stderr + answer.stdout)
-    if version is None:
-        raise CliError(f"{program} does not tell its version and is no working Java: {REMEDY}.")
-    if version < JAVA_MIN:
-        raise CliError(
-            f"Spark needs Java {JAVA_MIN} or newer, but {program} is Java {version}: {REMEDY}."
-        )
-    return version
-
-
-def major_version(text: str) -> int | None:
-    """The major version in what `java -version` prints; 8 for "1.8.0_402"."""
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', text)
-    if found is None:
-        return None
-    first, second = found.groups()
-    return int(second) if first == "1" and second is not None else int(first)
-
-
-def _program(environment: Mapping[str, str]) -> str:
-    home = environment.get("JAVA_HOME")
-    if home:
-        program = Path(home) / "bin" / "java"
-        if not os.access(program, os.X_OK):
-            raise CliError(
-                f"JAVA_HOME is {home}, but there is no program {program}: unset JAVA_HOME, or set "
-                f"it to the folder of a Java {JAVA_MIN} or newer."
-            )
-        return str(program)
-    found = shutil.which("java", path=environment.get("PATH", ""))
-    if found is None:
-        raise CliError(f"Spark needs Java {JAVA_MIN} or newer, but there is no java: {REMEDY}.")
-    return found
+        return java_version(who, environment)
+    except JavaError as error:
+        raise CliError(str(error)) from error

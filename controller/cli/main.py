@@ -14,7 +14,9 @@ import typer
 from controller.cli import (
     config_commands,
     decide_command,
+    dev_kafka_command,
     doctor_command,
+    jars_command,
     log_commands,
     policies_command,
     run_command,
@@ -48,6 +50,8 @@ app.command("run")(run_command.run)
 app.command("status")(status_command.status)
 app.command("decide")(decide_command.decide)
 app.command("doctor")(doctor_command.doctor)
+app.command("jars")(jars_command.jars)
+app.command("dev-kafka")(dev_kafka_command.dev_kafka)
 
 
 @app.callback()
