@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from uuid import uuid4
 
 import pytest
-from controller.devkafka import Broker
 
 from controller.transport.errors import OffsetOutOfRangeError
 from controller.transport.kafka.log import KafkaLog
@@ -27,19 +25,12 @@ class RealClock(Clock):
         time.sleep(ms / 1_000)
 
 
-@pytest.fixture
-def settings(kafka_broker: Broker) -> KafkaSettings:
-    return KafkaSettings(bootstrap_servers=kafka_broker.bootstrap)
-
-
 class TestKafka(TransportContract):
     ttl = 1_500
 
     @pytest.fixture(autouse=True)
-    def names(self) -> None:
-        """One broker serves all tests, so each has names of its own."""
-        end = uuid4().hex[:8]
-        self.t, self.one, self.q = f"t-{end}", f"one-{end}", f"q-{end}"
+    def names(self, unique: str) -> None:
+        self.t, self.one, self.q = f"t-{unique}", f"one-{unique}", f"q-{unique}"
 
     @pytest.fixture
     def clock(self) -> Clock:
