@@ -2,8 +2,9 @@
 
 Contract: a record has one place (topic, partition, offset); offsets of a partition grow (Kafka's
 have gaps, so who reads on begins one after the last record); ingest time is assigned by the
-transport and never goes back within a partition; a batch is visible as a whole or not at all; what
-was acknowledged is not lost. Records of one key lie in one partition, in the order of append.
+transport and never goes back within a partition; a batch is visible as a whole or not at all, in
+each partition (on a server a moment after `publish` returns); what was acknowledged is not lost.
+Records of one key lie in one partition, in the order of append.
 """
 
 from __future__ import annotations

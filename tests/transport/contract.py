@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -39,6 +40,7 @@ def out(key: str | None, value: bytes | None = b"v", topic: str = "t") -> OutRec
 
 class TransportContract:
     ttl = 100  # of leases, ms; the tests wait for parts of it
+    seen_s = 0.0  # from a publish to its being seen
     t, one, q = "t", "one", "q"  # names of two topics and of a job
 
     @pytest.fixture
@@ -63,6 +65,16 @@ class TransportContract:
     def read_all(self, log: Transport) -> list[bytes | None]:
         parts = range(log.topics()[self.t])
         return [r.value for part in parts for r in log.read(self.t, part, 0, 10_000)]
+
+    def await_all(self, log: Transport, values: list[bytes], marker: Marker | None = None) -> None:
+        """What was published is there; on a server it may take a moment to be seen."""
+        deadline = time.monotonic() + self.seen_s
+        while (found := self.read_all(log)) != values and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert found == values
+        while marker is not None and log.marker(self.q) != marker and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert marker is None or log.marker(self.q) == marker
 
     def test_equal_keys_keep_their_order_in_one_partition(self, log: Transport) -> None:
         places = log.append([self.out(f"k{i % 7}", b"%d" % i) for i in range(100)])
@@ -114,12 +126,12 @@ class TransportContract:
         lease = log.acquire_lease(self.q, "a", self.ttl * 10)
         marker = Marker(self.q, "id", 7, lease.epoch)
         log.publish([self.out("a")], marker, lease)
-        assert (self.read_all(log), log.marker(self.q)) == ([b"v"], marker)
+        self.await_all(log, [b"v"], marker)
         assert log.marker("nobody") is None
         log.begin_writing(lease)
         last = Marker(self.q, "id", 8, lease.epoch)
         log.publish([self.out("a", b"w")], last, lease)
-        assert (self.read_all(log), log.marker(self.q)) == ([b"v", b"w"], last)
+        self.await_all(log, [b"v", b"w"], last)
 
     @pytest.mark.parametrize("how", ["expired", "stolen", "older epoch", "released"])
     def test_fenced_publish_writes_nothing(self, log: Transport, clock: Clock, how: str) -> None:
@@ -149,7 +161,7 @@ class TransportContract:
         with pytest.raises(FencedError):
             log.publish([self.out("a", b"zombie")], Marker(self.q, "id", 2, first.epoch), first)
         other.publish([self.out("a", b"w")], Marker(self.q, "id", 2, second.epoch), second)
-        assert self.read_all(other) == [b"v", b"w"]
+        self.await_all(other, [b"v", b"w"])
         other.close()
 
     def test_a_held_lease_names_its_holder_and_the_time_left(
