@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"
 KUBERNETES = sorted((DOCKER / "kubernetes").glob("*.yaml"))
 PANELS = DOCKER / "grafana" / "dashboards" / "bundle-controller.json"
-ONE_SHOT = {"topics"}  # ends when it is done, so there is no health to check
+ONE_SHOT = {"topics", "lookups"}  # they end when they are done: there is no health to check
 
 NAME = re.compile(r"\b(?:bundle_controller|pulsar_lb|process|python)_[a-z0-9_]+")
 LABELS = re.compile(r"\{[^}]*\}")
