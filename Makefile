@@ -17,7 +17,7 @@ SECONDS ?= 120
 FOREVER ?=
 SUMMARY ?=
 
-.PHONY: help setup demo test test-fast check bench chaos explore clean
+.PHONY: help setup demo demo-kafka test test-kafka test-fast check bench chaos explore clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,12 +42,20 @@ demo: $(STAMP) ## the real job and simulated brokers, two minutes
 	@$(BIN)/bundlectl demo --seconds "$(SECONDS)" \
 	$(if $(filter-out 0,$(FOREVER)),--forever) $(if $(SUMMARY),--summary "$(SUMMARY)")
 
-test: $(STAMP) ## all tests
+demo-kafka: $(STAMP) ## the same on a real Kafka broker, fetched (44 MB, once) and started here
+	@$(BIN)/bundlectl demo --kafka --seconds "$(SECONDS)" \
+	$(if $(filter-out 0,$(FOREVER)),--forever) $(if $(SUMMARY),--summary "$(SUMMARY)")
+
+test: $(STAMP) ## all tests that need no server
 	@$(BIN)/bundlectl java
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not kafka"
+
+test-kafka: $(STAMP) ## tests on a real Kafka broker, fetched (44 MB, once) and started here
+	@$(BIN)/bundlectl jars --broker >/dev/null
+	$(BIN)/python -m pytest -m kafka
 
 test-fast: $(STAMP) ## tests without Spark and without the slow ones
-	$(BIN)/python -m pytest -m "not slow and not spark"
+	$(BIN)/python -m pytest -m "not slow and not spark and not kafka"
 
 check: $(STAMP) ## lint, format, types, layers, house rules
 	$(BIN)/ruff check .

@@ -118,12 +118,24 @@ def demo(
     config: Annotated[
         Path | None, typer.Option("--config", "-c", help="TOML file; by default conf/demo.toml.")
     ] = None,
+    kafka: Annotated[
+        bool,
+        typer.Option("--kafka", help="On a real Kafka broker, started for it and stopped again."),
+    ] = False,
 ) -> None:
     """Show the controller at work: the real job, simulated brokers, a join, a death, a split."""
     require_java()
     from controller.demo.run import run_demo
+    from controller.devkafka import BrokerError
+    from controller.jars import JarsError
 
-    raise typer.Exit(run_demo(seconds, forever=forever, summary=summary, config=config))
+    try:
+        status = run_demo(
+            seconds, forever=forever, summary=summary, config=config, is_on_kafka=kafka
+        )
+    except (BrokerError, JarsError) as error:
+        raise CliError(str(error)) from error
+    raise typer.Exit(status)
 
 
 if __name__ == "__main__":

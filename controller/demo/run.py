@@ -9,12 +9,13 @@ bundles is killed. However it ends, no process is left. Called by `bundlectl dem
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from controller.demo.observer import Observer
 from controller.demo.plan import DemoPlan, make_plan
 from controller.demo.summary import Summary, complaints, in_words, summarize, write_json
 from controller.demo.view import Phase, Screen
+from controller.devkafka import Broker
 from controller.sim.process import ProcessSpec, write_spec
 from controller.sim.workload import Workload
 from controller.transport.errors import BusyError, UnreachableError
@@ -217,27 +219,36 @@ class Demo:
 
 
 def run_demo(
-    seconds: int, forever: bool = False, summary: Path | None = None, config: Path | None = None
+    seconds: int,
+    forever: bool = False,
+    summary: Path | None = None,
+    config: Path | None = None,
+    is_on_kafka: bool = False,
 ) -> int:
     """Plays the demo and prints the summary; the exit status of `bundlectl demo`.
 
     0 = done; 1 = it failed, or the observer saw violations; 4 = a run of full length did not end
-    balanced; 130 = interrupted, unless it was to run without end. Raises ConfigError for a bad
-    configuration.
+    balanced; 130 = interrupted, unless it was to run without end. `is_on_kafka`: on a broker that
+    is started for it and stopped at the end. Raises ConfigError for a bad configuration,
+    BrokerError and JarsError.
     """
     if summary is not None and not summary.resolve().parent.is_dir():
         raise FileNotFoundError(f"there is no directory {summary.parent} for the summary: make it")
     directory = Path(tempfile.mkdtemp(prefix="bundle-demo-"))
-    try:
-        plan = make_plan(config, directory)
-    except ConfigError:
-        directory.rmdir()
-        raise
-    workload = Workload(
-        replace(plan.workload, run_ms=max(seconds, 1) * 1_000, growing_topics=plan.split_topics_max)
-    )
-    transport = open_transport(plan.transport)
-    try:
+    with ExitStack() as stack:
+        place = _kafka(directory, stack) if is_on_kafka else None
+        try:
+            plan = make_plan(config, directory, place)
+        except ConfigError:
+            shutil.rmtree(directory)
+            raise
+        workload = Workload(
+            replace(
+                plan.workload, run_ms=max(seconds, 1) * 1_000, growing_topics=plan.split_topics_max
+            )
+        )
+        transport = open_transport(plan.transport)
+        stack.callback(transport.close)
         for topic, (partitions, cleanup) in plan.topics.items():
             transport.create_topic(topic, partitions, cleanup)
         observer = Observer(
@@ -248,8 +259,14 @@ def run_demo(
             clock=steady_clock(plan.clock_offset_ms),
         )
         return _run(plan, workload, transport, observer, seconds, forever, summary)
-    finally:
-        transport.close()
+
+
+def _kafka(directory: Path, stack: ExitStack) -> dict[str, object]:
+    """Starts a broker for the demo; the keys that lead to it."""
+    print("Starting a Kafka broker (its jars are fetched the first time) ...", flush=True)
+    broker = stack.enter_context(Broker(directory / "kafka"))
+    print(f"Kafka runs at {broker.bootstrap}, process {broker.pid}.", flush=True)
+    return {"transport.kind": "kafka", "transport.kafka.bootstrap_servers": broker.bootstrap}
 
 
 def _run(
