@@ -1,9 +1,11 @@
 """Fault points for the kill tests; off unless BUNDLECTL_FAULT is set, and never set in production.
 
 `BUNDLECTL_FAULT=point:batch` kills the whole process group (driver, JVM) with SIGKILL when that
-batch reaches the point. Points: `start_up` (lease held, query not started; batch is ignored),
-`operator` (in the Python worker, records folded), `state_commit` (Spark writes the state of the
-batch), `before_publish`, `after_publish` (published, not yet committed by Spark).
+batch, or one after it, reaches the point; `point:batch:python` kills the driver alone,
+`point:batch:jvm` the JVM alone. Points: `start_up` (lease held, query not started; batch is
+ignored), `operator` (in the Python worker, records folded), `state_commit` (Spark writes the state
+of the batch), `before_publish`, `after_publish` (published, not yet committed by Spark); on servers
+with transactions also `mid_send` (some records sent) and `before_commit` (all sent).
 The tests start the job in a process group of its own.
 """
 
@@ -16,7 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 VARIABLE = "BUNDLECTL_FAULT"
-POINTS = ("start_up", "operator", "state_commit", "before_publish", "after_publish")
+POINTS = (
+    "start_up",
+    "operator",
+    "state_commit",
+    "before_publish",
+    "mid_send",
+    "before_commit",
+    "after_publish",
+)
+VICTIMS = ("all", "python", "jvm")
 
 
 class FaultError(ValueError):
@@ -30,15 +41,25 @@ class Fault:
     point: str = ""
     batch: int = -1
     group: int = 0
+    victim: str = "all"
 
     def reach(self, point: str, batch: int) -> None:
-        """Dies here if this is the point and the batch."""
-        if self.group and point == self.point and batch == self.batch:
+        """Dies here if this is the point, and the batch has come."""
+        if self.group and point == self.point and batch >= self.batch:
+            self._kill()
+
+    def _kill(self) -> None:
+        if self.victim == "all":
             os.killpg(self.group, signal.SIGKILL)
+        elif self.victim == "python":
+            os.kill(self.group, signal.SIGKILL)  # the driver leads the group
+        else:
+            for pid in _java_of(self.group):
+                os.kill(pid, signal.SIGKILL)
 
     def watch_state(self, checkpoint: str, batch: int) -> None:
         """Dies as soon as the state store begins to write the given batch's state."""
-        if not self.group or self.point != "state_commit" or batch != self.batch:
+        if not self.group or self.point != "state_commit" or batch < self.batch:
             return
         threading.Thread(
             target=self._await_state, args=(Path(checkpoint), batch + 1), daemon=True
@@ -48,7 +69,7 @@ class Fault:
         pattern = f"state/0/*/*{version}.delta*"  # the temporary file has a dot before the number
         while not any(checkpoint.glob(pattern)):
             pass
-        os.killpg(self.group, signal.SIGKILL)
+        self._kill()
 
 
 def armed() -> Fault:
@@ -56,10 +77,24 @@ def armed() -> Fault:
     text = os.environ.get(VARIABLE, "")
     if not text:
         return Fault()
-    point, _, batch = text.partition(":")
-    if point not in POINTS or not batch.isdecimal():
+    point, _, rest = text.partition(":")
+    batch, _, victim = rest.partition(":")
+    if point not in POINTS or not batch.isdecimal() or (victim or "all") not in VICTIMS:
         raise FaultError(
-            f"{VARIABLE}={text} must be point:batch with a point of {', '.join(POINTS)}; "
-            "it is for tests: unset it"
+            f"{VARIABLE}={text} must be point:batch or point:batch:victim with a point of "
+            f"{', '.join(POINTS)} and a victim of {', '.join(VICTIMS)}; it is for tests: unset it"
         )
-    return Fault(point, int(batch), os.getpgrp())
+    return Fault(point, int(batch), os.getpgrp(), victim or "all")
+
+
+def _java_of(group: int) -> list[int]:
+    """JVMs of a process group (Linux)."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, _, rest = stat.read_text().rpartition(")")
+        except OSError:
+            continue  # it has ended meanwhile
+        if name.endswith("(java") and int(rest.split()[2]) == group:
+            found.append(int(stat.parent.name))
+    return found

@@ -12,15 +12,16 @@ import secrets
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import structlog
-from controller.jars import JarsError
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from controller.jars import JarsError
 from controller.transport.errors import CredentialsError, TransportError
 from controller.transport.place import open_transport
 from controller.transport.port import Marker, Transport
@@ -196,7 +197,7 @@ def make_sink(plan: JobPlan, keeper: LeaseKeeper, metrics: Metrics, fault: Fault
         plan.channels, plan.commands_topic, plan.decisions_topic, plan.dead_letters_topic
     )
     return Sink(
-        lambda: _open_log(plan),
+        partial(open_transport, plan.transport),
         keeper,
         topics,
         query_name=plan.name,

@@ -56,7 +56,7 @@ class Sink:
 
     def __init__(
         self,
-        open_transport: Callable[[], Transport],
+        open_transport: Callable[[Callable[[str], None]], Transport],
         keeper: LeaseKeeper,
         topics: Topics,
         query_name: str,
@@ -77,6 +77,7 @@ class Sink:
         self._metrics = metrics
         self._clock = clock
         self._fault = fault
+        self._batch_id = -1  # of the batch at hand
         self._may_adopt = may_adopt
         self._is_fresh = True  # until the first publish; from then on the marker is our last batch
         self.query_id: Future[str] = Future()
@@ -84,6 +85,7 @@ class Sink:
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Collects once, publishes once, raises on any failure."""
         started = time.monotonic()
+        self._batch_id = batch_id
         frame.sparkSession.sparkContext.setJobDescription(f"{self._name}: decide batch {batch_id}")
         self._fault.watch_state(self._checkpoint, batch_id)
         rows = sorted(frame.collect(), key=lambda row: (row.cluster, row.seq))
@@ -106,7 +108,7 @@ class Sink:
 
     def open(self) -> None:
         """Connects, and makes this process the one writer; the lease must be held."""
-        self._transport = self._open()
+        self._transport = self._open(lambda stage: self._fault.reach(stage, self._batch_id))
         self._transport.begin_writing(self._keeper.lease)
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -31,8 +32,13 @@ class TransportPlace:
         return replace(self, busy_wait_ms=busy_wait_ms)
 
 
-def open_transport(place: TransportPlace) -> Transport:
-    """Opens the log; raises `TransportError`s, each with its remedy."""
+def open_transport(
+    place: TransportPlace, reached: Callable[[str], None] = lambda stage: None
+) -> Transport:
+    """Opens the log; raises `TransportError`s, each with its remedy.
+
+    `reached` is told the stages of a publish that are worth a test: `mid_send`, `before_commit`.
+    """
     if place.kind == "embedded":
         return EmbeddedLog(place.path, durability=place.durability, busy_wait_ms=place.busy_wait_ms)
     try:
@@ -42,4 +48,4 @@ def open_transport(place: TransportPlace) -> Transport:
             f"transport.kind is kafka, but {error.name} is not installed: "
             "pip install 'bundle-controller[kafka]'"
         ) from error
-    return KafkaLog(place.kafka, place.busy_wait_ms)
+    return KafkaLog(place.kafka, place.busy_wait_ms, reached=reached)

@@ -56,7 +56,7 @@ class Bench:
                 self.job.dead_letters_topic,
             )
             sink = Sink(
-                self._open,
+                lambda reached: self._open(),
                 keeper,
                 topics,
                 self.job.name,

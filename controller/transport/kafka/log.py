@@ -49,7 +49,9 @@ class KafkaLog:
         settings: KafkaSettings,
         wait_ms: int = 15_000,
         clock: Callable[[], int] = wall_clock_ms,
+        reached: Callable[[str], None] = lambda stage: None,
     ) -> None:
+        self._reached = reached
         self._settings, self._wait_ms = settings, wait_ms
         self._options = client_options(settings)
         self._is_closed = False
@@ -117,7 +119,7 @@ class KafkaLog:
                 transactional_id=lease.name,
                 transaction_timeout_ms=self._settings.transaction_timeout_ms,
             )
-        writer = TransactionWriter(producer, self._settings)
+        writer = TransactionWriter(producer, self._settings, self._reached)
         self._writer = (lease, writer)
         writer.start()
 

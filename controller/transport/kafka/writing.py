@@ -64,10 +64,16 @@ class Appender:
 
 
 class TransactionWriter:
-    """The one writer under a transactional id, from `start` until another one starts."""
+    """The one writer under a transactional id, from `start` until another one starts.
 
-    def __init__(self, producer: KafkaProducer, settings: KafkaSettings) -> None:
+    `reached` is told each stage of a publish.
+    """
+
+    def __init__(
+        self, producer: KafkaProducer, settings: KafkaSettings, reached: Callable[[str], None]
+    ) -> None:
         self._producer = producer
+        self._reached = reached
         self._settings = settings
         self._id = str(producer.config["transactional_id"])
 
@@ -81,7 +87,8 @@ class TransactionWriter:
 
         def send() -> None:
             self._producer.begin_transaction()
-            _sent(self._producer, records, wait_ms)
+            _sent(self._producer, records, wait_ms, lambda: self._reached("mid_send"))
+            self._reached("before_commit")
 
         try:
             self._guarded("publishing a batch", send)
@@ -129,8 +136,13 @@ class TransactionWriter:
         )
 
 
-def _sent(producer: KafkaProducer, records: Sequence[OutRecord], wait_ms: int) -> Acknowledged:
-    """Sends records in order and waits until all are acknowledged."""
+def _sent(
+    producer: KafkaProducer,
+    records: Sequence[OutRecord],
+    wait_ms: int,
+    midway: Callable[[], None] = lambda: None,
+) -> Acknowledged:
+    """Sends records in order and waits until all are acknowledged; `midway` comes between."""
     deadline = time.monotonic() + wait_ms / 1_000
     waiting = [
         producer.send(
@@ -141,6 +153,7 @@ def _sent(producer: KafkaProducer, records: Sequence[OutRecord], wait_ms: int) -
         )
         for record in records
     ]
+    midway()
     producer.flush(timeout=wait_ms / 1_000)
     found: Acknowledged = []
     for one in waiting:
