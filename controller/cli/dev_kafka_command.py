@@ -59,6 +59,7 @@ def dev_kafka(
     def end(number: int, frame: FrameType | None) -> None:
         is_ending.set()
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # until it runs: clears up, and ends
     try:
         with Broker(directory, port=port or None, repository=place) as broker:
             for number in (signal.SIGTERM, signal.SIGINT):

@@ -28,7 +28,7 @@ from controller.java import JavaError, java_program
 ADDRESS = "127.0.0.1"
 REPOSITORY = "https://repo1.maven.org/maven2"
 STARTED = b"Kafka Server started"
-TAKEN = "Address already in use"
+TAKEN = b"Address already in use"
 TRIES = 5  # with other ports each: somebody may take one between our look and the broker's
 POLL_S = 0.05
 STOP_TIMEOUT_S = 20.0  # it stops in half a second
@@ -142,7 +142,10 @@ class Broker:
 
     def pause(self) -> None:
         """Stops it short: it keeps its connections and answers nobody."""
-        self._running().send_signal(signal.SIGSTOP)
+        process = self._running()
+        process.send_signal(signal.SIGSTOP)
+        if hasattr(os, "waitid"):  # its threads stop a moment later; an end is left to Popen
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """Lets it go on."""
@@ -202,7 +205,7 @@ class Broker:
         if problem is None:
             return True
         self.kill()
-        if may_retry and self._fixed_port is None and TAKEN in self.tail():
+        if may_retry and self._fixed_port is None and TAKEN in self._printed():
             return False
         raise BrokerError(f"{problem}; the end of {self.log_path}:\n{self.tail()}")
 
@@ -246,7 +249,8 @@ class Broker:
 
     def _wait(self, until: float) -> str | None:
         """None when it is ready, else what is wrong."""
-        process = self._running()
+        process = self._process
+        assert process is not None
         while time.monotonic() < until:
             if process.poll() is not None:
                 return f"the broker ended by itself with status {process.returncode}"

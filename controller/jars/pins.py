@@ -73,7 +73,7 @@ def connector_set(pyspark_version: str) -> tuple[JarSet, str]:
     below = [one for one in CONNECTORS if wanted is not None and one <= wanted]
     nearest = max(below, default=min(CONNECTORS))
     jars = _pinned(CONNECTORS[nearest])
-    names = " ".join(jar.file_name for jar in jars)
+    names = ", ".join(jar.file_name for jar in jars)
     found = JarSet(jars, CONNECTOR_REMEDIES.format(names=names))
     if nearest == wanted:
         return found, ""
