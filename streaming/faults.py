@@ -2,7 +2,8 @@
 
 `BUNDLECTL_FAULT=point:batch` kills the whole process group (driver, JVM) with SIGKILL when that
 batch, or one after it, reaches the point; `point:batch:python` kills the driver alone,
-`point:batch:jvm` the JVM alone. Points: `start_up` (lease held, query not started; batch is
+`point:batch:jvm` the JVM alone; `point:batch:pause` stops the group short once instead (SIGSTOP),
+as when its machine stands still. Points: `start_up` (lease held, query not started; batch is
 ignored), `operator` (in the Python worker, records folded), `state_commit` (Spark writes the state
 of the batch), `before_publish`, `after_publish` (published, not yet committed by Spark); on servers
 with transactions also `mid_send` (some records sent) and `before_commit` (all sent).
@@ -27,14 +28,14 @@ POINTS = (
     "before_commit",
     "after_publish",
 )
-VICTIMS = ("all", "python", "jvm")
+VICTIMS = ("all", "python", "jvm", "pause")
 
 
 class FaultError(ValueError):
     """The variable names no fault."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Fault:
     """Where to die. Picklable: the worker that has to kill the driver gets its group."""
 
@@ -53,6 +54,9 @@ class Fault:
             os.killpg(self.group, signal.SIGKILL)
         elif self.victim == "python":
             os.kill(self.group, signal.SIGKILL)  # the driver leads the group
+        elif self.victim == "pause":
+            group, self.group = self.group, 0
+            os.killpg(group, signal.SIGSTOP)
         else:
             for pid in _java_of(self.group):
                 os.kill(pid, signal.SIGKILL)

@@ -224,13 +224,56 @@ class Judge:
                  if counts[key] > 1]  # fmt: skip
         return twice + [str(n) for n, times in Counter(self.rounds()).items() if times > 1]
 
-    def assert_once(self, feeder: Feeder) -> None:
+    def epochs(self) -> list[int]:
+        """Epochs of the leases that the decisions were written under, in their order."""
+        records = self.records(self._plan.decisions_topic)
+        return [int(dict(one.headers)["epoch"]) for one in records]
+
+    def assert_answered(self, feeder: Feeder) -> None:
         """Nothing lost, nothing doubled; waits until all that was asked has its answer."""
         await_so(lambda: set(feeder.commanded) <= set(self.answers()), "all commands are answered")
         await_so(lambda: set(feeder.asked) <= set(self.assigned()), "all bundles are assigned")
+        for counts in (self.answers(), self.assigned()):
+            assert [key for key, times in counts.items() if times > 1] == []
+
+    def assert_once(self, feeder: Feeder) -> None:
+        """The same, and the rounds of one checkpoint follow each other."""
+        self.assert_answered(feeder)
         assert self.doubled() == []
         rounds = self.rounds()
         assert rounds == list(range(rounds[0], rounds[0] + len(rounds))), "rounds follow each other"
+
+
+class World:
+    """Job, feeder and judge on topics of their own."""
+
+    def __init__(self, folder: Path, settings: KafkaSettings, end: str) -> None:
+        self.job = Job(folder, settings, end)
+        self.feeder, self.judge = Feeder(self.job.plan).start(), Judge(self.job.plan)
+        self.settings = settings
+
+    def dies(self, fault: str) -> None:
+        """Starts the job with a fault and waits for its death."""
+        at = fault.format(next=self.job.last_batch() + 4)
+        self.job.start(at)
+        status = self.job.wait()
+        expected = {1, 75} if at.endswith(":jvm") else {-signal.SIGKILL}
+        assert status in expected, f"{at} ended with {status}:\n{self.job.tail()}"
+        print(f"{at}: died, {len(self.judge.rounds())} rounds so far")
+
+    def concludes(self) -> None:
+        """Runs on without faults, stops cleanly, and is judged."""
+        rounds = len(self.judge.rounds())
+        self.job.start()
+        await_so(lambda: len(self.judge.rounds()) > rounds + 4, f"goes on:\n{self.job.tail()}")
+        self.feeder.stop()
+        self.judge.assert_once(self.feeder)
+        assert self.job.stop() == 0, self.job.tail()
+
+    def close(self) -> None:
+        self.feeder.stop()
+        self.judge.close()
+        self.job.end_all()
 
 
 def await_so(is_so: Callable[[], object], what: str, seconds: float = PATIENCE_S) -> float:
