@@ -17,7 +17,7 @@ SECONDS ?= 120
 FOREVER ?=
 SUMMARY ?=
 
-.PHONY: help setup demo demo-kafka test test-kafka test-fast check bench chaos explore clean
+.PHONY: help setup demo demo-kafka test test-kafka test-fast check bench chaos chaos-kafka explore clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,14 +48,14 @@ demo-kafka: $(STAMP) ## the same on a real Kafka broker, fetched (44 MB, once) a
 
 test: $(STAMP) ## all tests that need no server
 	@$(BIN)/bundlectl java
-	$(BIN)/python -m pytest -m "not kafka"
+	$(BIN)/python -m pytest -m "not kafka and not chaos"
 
 test-kafka: $(STAMP) ## tests on a real Kafka broker, fetched (44 MB, once) and started here
 	@$(BIN)/bundlectl jars --broker >/dev/null
 	$(BIN)/python -m pytest -m kafka
 
 test-fast: $(STAMP) ## tests without Spark and without the slow ones
-	$(BIN)/python -m pytest -m "not slow and not spark and not kafka"
+	$(BIN)/python -m pytest -m "not slow and not spark and not kafka and not chaos"
 
 check: $(STAMP) ## lint, format, types, layers, house rules
 	$(BIN)/ruff check .
@@ -77,6 +77,10 @@ FIRST ?= 0
 
 chaos: $(STAMP) ## the fault simulator: SEEDS runs from seed FIRST on
 	$(BIN)/python -m controller.sim.chaos --seeds "$(SEEDS)" --first "$(FIRST)"
+
+chaos-kafka: $(STAMP) ## brokers and controllers that die or sleep, on a real Kafka broker
+	@$(BIN)/bundlectl jars --broker >/dev/null
+	$(BIN)/python -m pytest -m chaos
 
 explore: $(STAMP) ## every state of a small cluster, all scopes
 	$(BIN)/python -m controller.sim.explore --full

@@ -114,8 +114,10 @@ def build_session(conf: Mapping[str, str]) -> SparkSession:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder
     given = _given_by_submit()
+    # The address of a local master would be wrong for the executors of another one.
+    is_moved = not given.get("spark.master", "local").startswith("local")
     for key, value in conf.items():
-        if key not in given:
+        if key not in given and not (is_moved and key in LOCAL):
             builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
@@ -136,11 +138,11 @@ def end_started_jvm() -> None:
             continue  # it has ended meanwhile
 
 
-def _given_by_submit() -> frozenset[str]:
+def _given_by_submit() -> dict[str, str]:
     if not is_under_submit():
-        return frozenset()
+        return {}
     SparkContext._ensure_initialized()
-    return frozenset(key for key, _ in SparkConf().getAll())
+    return dict(SparkConf().getAll())
 
 
 def _source_root() -> str | None:

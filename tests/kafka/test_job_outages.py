@@ -16,7 +16,7 @@ from controller.devkafka import Broker
 from controller.transport.kafka.settings import KafkaSettings
 from tests.kafka.worlds import Job, World, await_so
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.chaos, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 SUPERVISED = """
 import sys
@@ -122,14 +122,14 @@ def test_a_controller_that_slept_past_its_lease_publishes_nothing(
         assert sentence.startswith("bundle-controller: "), sentence
         assert "another controller" in sentence, sentence
         world.feeder.stop()
-        world.judge.assert_answered(world.feeder)
+        world.judge.assert_placed_once(world.feeder)
         assert world.judge.epochs() == sorted(world.judge.epochs()), "the first is not heard again"
         assert second.stop() == 0
     finally:
         second.end_all()
 
 
-def test_a_lost_checkpoint_is_adopted_and_nothing_is_lost_or_doubled(
+def test_a_lost_checkpoint_is_adopted_and_no_placement_is_lost_or_doubled(
     world: World, tmp_path: Path
 ) -> None:
     world.dies("after_publish:6")
@@ -142,5 +142,5 @@ def test_a_lost_checkpoint_is_adopted_and_nothing_is_lost_or_doubled(
     answered = len(world.judge.answers())
     await_so(lambda: len(world.judge.answers()) > answered + 20, f"it acts:\n{world.job.tail()}")
     world.feeder.stop()
-    world.judge.assert_answered(world.feeder)
+    world.judge.assert_placed_once(world.feeder)
     assert world.job.stop() == 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
+import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +18,7 @@ from controller.transport.kafka.log import KafkaLog
 from controller.transport.kafka.settings import KafkaSettings
 from controller.transport.port import Marker, OutRecord
 from tests.kafka.authorities import KEY_PASSWORD, Authority
+from tests.kafka.worlds import World, await_so
 
 pytestmark = pytest.mark.kafka
 
@@ -208,3 +211,48 @@ def test_the_wrong_protocol_and_a_dead_address_say_what_to_look_at(
     assert "security_protocol" in plain
     nobody = refused(KafkaSettings(bootstrap_servers="127.0.0.1:1"), UnreachableError)
     assert "127.0.0.1:1 did not answer in time" in nobody and "bootstrap_servers" in nobody
+
+
+PAGES = (
+    "jobs/",
+    "environment/",
+    "SQL/",
+    "StreamingQuery/",
+    "api/v1/applications/{app}/environment",
+    "api/v1/applications/{app}/sql?details=true&planDescription=true",
+)
+
+
+def spark_pages(port: int) -> str:
+    """All that Spark's page and its API show of the job."""
+    root = f"http://127.0.0.1:{port}/"
+
+    def text(page: str) -> str:
+        with urllib.request.urlopen(root + page, timeout=20) as answer:
+            return str(answer.read().decode())
+
+    app = text("api/v1/applications").partition('"id" : "')[2].partition('"')[0]
+    return "\n".join(text(page.format(app=app)) for page in PAGES)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_sparks_reader_is_let_in_and_shows_no_secret(
+    sasl_ssl_broker: Broker, certificates: Mapping[str, Path], tmp_path: Path, unique: str
+) -> None:
+    settings = by_both(sasl_ssl_broker, certificates)
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+    world = World(tmp_path, settings, unique)
+    try:
+        world.job.start(ui_port=port)
+        await_so(lambda: len(world.judge.rounds()) > 3, f"rounds:\n{world.job.tail()}")
+        shown = spark_pages(port)
+        assert "Kafka" in shown
+        for secret in (PASSWORD, QUOTED, KEY_PASSWORD):
+            assert secret not in shown
+            assert secret not in world.job.output.read_text()
+        assert world.job.stop() == 0
+    finally:
+        world.close()

@@ -183,6 +183,10 @@ class Feeder:
         return OutRecord(self._plan.commands_topic, f"{CLUSTER}/test", encode_command(command))
 
 
+def _id_of(line: dict[str, Any]) -> str:
+    return str(line.get("command", {}).get("id"))
+
+
 def bundle_name(number: int) -> str:
     return f"t/n{number}/0x00000000_0xffffffff"
 
@@ -199,14 +203,18 @@ class Judge:
 
     def records(self, topic: str) -> list[LogRecord]:
         parts = self._log.end_offsets(topic)
-        return [one for part in parts for one in self._log.read(topic, part, 0, 1_000_000)]
+        found = [self._log.read(topic, part, 0, 1_000_000) for part in parts]
+        for records in found:
+            offsets = [one.offset for one in records]
+            assert offsets == sorted(set(offsets)), "each record is read once"
+        return [one for records in found for one in records]
 
     def lines(self) -> list[dict[str, Any]]:
         return [json.loads(one.value or b"") for one in self.records(self._plan.decisions_topic)]
 
     def answers(self) -> Counter[str]:
         """How often each command was answered."""
-        return Counter(line["command"]["id"] for line in self.lines() if "command" in line)
+        return Counter(_id_of(line) for line in self.lines() if "command" in line)
 
     def assigned(self) -> Counter[str]:
         """How often each bundle was assigned on the channel."""
@@ -220,8 +228,12 @@ class Judge:
 
     def doubled(self) -> list[str]:
         """Everything that was said more than once."""
-        twice = [key for counts in (self.answers(), self.assigned()) for key in counts
-                 if counts[key] > 1]  # fmt: skip
+        twice = [
+            key
+            for counts in (self.answers(), self.assigned())
+            for key, times in counts.items()
+            if times > 1
+        ]
         return twice + [str(n) for n, times in Counter(self.rounds()).items() if times > 1]
 
     def epochs(self) -> list[int]:
@@ -229,17 +241,20 @@ class Judge:
         records = self.records(self._plan.decisions_topic)
         return [int(dict(one.headers)["epoch"]) for one in records]
 
-    def assert_answered(self, feeder: Feeder) -> None:
-        """Nothing lost, nothing doubled; waits until all that was asked has its answer."""
+    def assert_placed_once(self, feeder: Feeder) -> None:
+        """Waits until all that was asked has its answer; the channel has every placement once."""
         await_so(lambda: set(feeder.commanded) <= set(self.answers()), "all commands are answered")
         await_so(lambda: set(feeder.asked) <= set(self.assigned()), "all bundles are assigned")
-        for counts in (self.answers(), self.assigned()):
-            assert [key for key, times in counts.items() if times > 1] == []
+        twice = {key for key, times in self.assigned().items() if times > 1}
+        records = self.records(self._plan.channels[CLUSTER])
+        shown = [(r.offset, r.ingest_ms, r.headers, r.value) for r in records if r.key in twice]
+        assert not twice, shown
 
     def assert_once(self, feeder: Feeder) -> None:
-        """The same, and the rounds of one checkpoint follow each other."""
-        self.assert_answered(feeder)
-        assert self.doubled() == []
+        """The same, and the decision log of one checkpoint says everything once."""
+        self.assert_placed_once(feeder)
+        doubled = self.doubled()
+        assert not doubled, [line for line in self.lines() if _id_of(line) in doubled]
         rounds = self.rounds()
         assert rounds == list(range(rounds[0], rounds[0] + len(rounds))), "rounds follow each other"
 

@@ -145,7 +145,7 @@ def test_what_is_wrong_with_the_configuration_is_a_sentence(
 ) -> None:
     path = tmp_path / "job.toml"
     path.write_text("[job]\ntrigger_ms = 1\n")
-    assert main(["--config", str(path)]) == 1
+    assert main(["--config", str(path)]) == 78
     assert capsys.readouterr().err.startswith(f"bundle-controller: {path}: [job] trigger_ms = 1")
 
 
