@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import closing
 
 import structlog
 
@@ -47,30 +48,26 @@ def create_topics(plan: JobPlan, log_file: Transport) -> None:
 
     On Kafka, raises `TopicSettingsError` if one that exists would make the controller go wrong.
     """
+    specs = wanted_topics(plan)
     if plan.transport.kind == "kafka":
-        create_missing(plan.transport.kafka, wanted_topics(plan))
-        refuse_bad_topics(plan.transport.kafka, wanted_topics(plan))
+        create_missing(plan.transport.kafka, specs)
+        refuse_bad_topics(plan.transport.kafka, specs)
         return
     present = set(log_file.topics())
-    for spec in wanted_topics(plan):
+    for spec in specs:
         if spec.name not in present:
             log_file.create_topic(spec.name, spec.partitions, spec.settings["cleanup.policy"])
 
 
 def create_missing(settings: KafkaSettings, specs: Sequence[TopicSpec]) -> list[str]:
     """Creates those of the topics that do not exist on Kafka, and returns their names."""
-    from controller.transport.kafka.log import KafkaLog
     from controller.transport.kafka.survey import TopicSurvey
 
-    with TopicSurvey(settings) as survey:
+    with closing(TopicSurvey(settings)) as survey:
         present = survey.existing(spec.name for spec in specs)
-    missing = [spec for spec in specs if spec.name not in present]
-    kafka = KafkaLog(settings)
-    try:
+        missing = [spec for spec in specs if spec.name not in present]
         for spec in missing:
-            kafka.create(spec)
-    finally:
-        kafka.close()
+            survey.create(spec)
     return [spec.name for spec in missing]
 
 
@@ -107,7 +104,7 @@ def settled_findings(settings: KafkaSettings, specs: Sequence[TopicSpec]) -> lis
     from controller.transport.kafka.survey import TopicSurvey
 
     deadline = time.monotonic() + KNOWN_S
-    with TopicSurvey(settings) as survey:
+    with closing(TopicSurvey(settings)) as survey:
         while True:
             findings = survey.findings(specs)
             is_known = all(one.setting != MISSING for one in findings)

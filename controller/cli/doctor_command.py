@@ -161,7 +161,7 @@ def _log(config: JobConfig) -> Check:
             return Check("log", "good", f"{place.shown}, {topics} topics")
         from controller.transport.kafka.survey import TopicSurvey
 
-        with TopicSurvey(place.kafka) as survey:
+        with closing(TopicSurvey(place.kafka)) as survey:
             brokers = survey.brokers()
     except (TransportError, CliError, OSError) as error:
         return Check("log", "bad", str(error))

@@ -134,7 +134,7 @@ def findings_on(settings: KafkaSettings, specs: Sequence[TopicSpec]) -> list[Fin
     """What is wrong with the topics now."""
     from controller.transport.kafka.survey import TopicSurvey
 
-    with TopicSurvey(settings) as survey:
+    with closing(TopicSurvey(settings)) as survey:
         return survey.findings(specs)
 
 
@@ -193,7 +193,7 @@ def _check_replication(settings: KafkaSettings) -> None:
     """Raises `CliError` where there are not so many brokers."""
     from controller.transport.kafka.survey import TopicSurvey
 
-    with TopicSurvey(settings) as survey:
+    with closing(TopicSurvey(settings)) as survey:
         brokers = survey.brokers()
     if settings.replication > brokers:
         raise CliError(
@@ -218,7 +218,7 @@ def _done(name: str, created: set[str], mends: Sequence[Finding], would: str) ->
 def _mend(settings: KafkaSettings, mends: Sequence[Finding]) -> None:
     from controller.transport.kafka.survey import TopicSurvey
 
-    with TopicSurvey(settings) as survey:
+    with closing(TopicSurvey(settings)) as survey:
         for topic in sorted({one.topic for one in mends}):
             values = {one.setting: one.mend for one in mends if one.topic == topic}
             survey.alter(topic, {name: value for name, value in values.items() if value})
@@ -253,7 +253,7 @@ def _existing(config: JobConfig, specs: Sequence[TopicSpec]) -> dict[str, Existi
         settings = kafka_of(config)
         from controller.transport.kafka.survey import TopicSurvey
 
-        with TopicSurvey(settings) as survey:
+        with closing(TopicSurvey(settings)) as survey:
             return survey.existing(spec.name for spec in specs)
     with closing(existing_log(config.transport)) as log:
         return {name: ExistingTopic(name, count, 1, {}) for name, count in log.topics().items()}

@@ -18,7 +18,6 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 
 from controller.devkafka.errors import BrokerError
 from controller.devkafka.properties import LOGGING, Ports, properties_text, template_text
@@ -159,15 +158,10 @@ class Broker:
         try:
             return self.start()
         except BaseException:
-            self.__exit__(None, None, None)
+            self.__exit__()
             raise
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             self.stop()
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -72,7 +73,7 @@ class Job:
         return topic
 
     def value(self, topic: str, setting: str) -> str:
-        with TopicSurvey(self.plan.transport.kafka) as survey:
+        with closing(TopicSurvey(self.plan.transport.kafka)) as survey:
             return survey.existing([topic])[topic].settings[setting].value
 
 
@@ -102,7 +103,7 @@ def test_the_job_makes_the_same_topics_as_the_command(job: Job, tmp_path: Path) 
     log.acquire_lease(other.plan.name, "me", 1_000)  # makes the job's own two, before the others
     create_topics(other.plan, log)
     log.close()
-    with TopicSurvey(job.plan.transport.kafka) as survey:
+    with closing(TopicSurvey(job.plan.transport.kafka)) as survey:
         for ours, theirs in zip(wanted_topics(job.plan), wanted_topics(other.plan), strict=True):
             found = survey.existing([ours.name, theirs.name])
             assert replace(found[ours.name], name="") == replace(found[theirs.name], name="")

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
-from kafka import errors as kafka_errors
+from kafka import KafkaConsumer, KafkaProducer
 
-from controller.transport.errors import ClosedError, TransportError, UnknownTopicError
-from controller.transport.kafka.failures import as_transport_error, translated
+from controller.transport.errors import ClosedError, UnknownTopicError
+from controller.transport.kafka.failures import translated
 from controller.transport.kafka.leases import LeaseLog
 from controller.transport.kafka.markers import encoded_marker, last_marker
 from controller.transport.kafka.reading import PartitionReader
 from controller.transport.kafka.security import client_options
 from controller.transport.kafka.settings import KafkaSettings
+from controller.transport.kafka.survey import TopicSurvey
 from controller.transport.kafka.topics import (
     MESSAGE_BYTES_MAX,
     TopicSpec,
@@ -72,27 +73,8 @@ class KafkaLog:
     def create(self, spec: TopicSpec) -> None:
         """Creates a topic with the settings of a spec; one that exists keeps its own."""
         self._check_open()
-        wanted = {
-            "num_partitions": spec.partitions,
-            "replication_factor": self._settings.replication,
-            "configs": dict(spec.settings),
-        }
-        try:
-            with translated(self._settings):
-                admin = KafkaAdminClient(**self._options)
-            try:
-                admin.create_topics({spec.name: wanted}, wait_for_metadata=True)
-            finally:
-                admin.close()
-        except kafka_errors.TopicAlreadyExistsError:
-            count = len(self._reader.partitions(spec.name))
-            if count != spec.partitions:
-                raise TransportError(
-                    f"topic {spec.name} of Kafka at {self._settings.bootstrap_servers} has {count} "
-                    f"partitions, not {spec.partitions}: the number cannot change while it is used"
-                ) from None
-        except kafka_errors.KafkaError as error:
-            raise as_transport_error(error, self._settings, f"creating {spec.name}") from error
+        with closing(TopicSurvey(self._settings)) as survey:
+            survey.create(spec)
 
     def topics(self) -> dict[str, int]:
         """Number of partitions by topic, in name order; Kafka's own topics left out."""

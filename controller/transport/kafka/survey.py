@@ -1,12 +1,12 @@
-"""Asks the brokers how topics are, and changes their settings. One connection, for a short time.
+"""Asks the brokers how topics are, creates them, and changes their settings.
 
-Called by `streaming.topics` and by `bundlectl topics` and `bundlectl doctor`.
+One connection, for a short time. Called by `KafkaLog`, `streaming.topics`, `bundlectl topics` and
+`bundlectl doctor`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any
 
 from kafka import KafkaAdminClient
@@ -26,23 +26,12 @@ TOPIC = ConfigResourceType.TOPIC.name.lower()
 
 
 class TopicSurvey:
-    """An open connection; use it as a context manager. Raises `TransportError`s."""
+    """An open connection, to be closed. Raises `TransportError`s."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
         with translated(settings):
             self._admin = KafkaAdminClient(**client_options(settings))
-
-    def __enter__(self) -> TopicSurvey:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Ends the connection."""
@@ -76,6 +65,25 @@ class TopicSurvey:
         """What is wrong with the topics."""
         existing = self.existing(spec.name for spec in specs)
         return all_findings(specs, existing, self.brokers(), tool_servers(self._settings))
+
+    def create(self, spec: TopicSpec) -> None:
+        """Creates a topic; one that exists keeps its own settings, but must have its partitions."""
+        wanted = {
+            "num_partitions": spec.partitions,
+            "replication_factor": self._settings.replication,
+            "configs": dict(spec.settings),
+        }
+        try:
+            self._admin.create_topics({spec.name: wanted}, wait_for_metadata=True)
+        except kafka_errors.TopicAlreadyExistsError:
+            count = self.existing([spec.name])[spec.name].partitions
+            if count != spec.partitions:
+                raise TransportError(
+                    f"topic {spec.name} of Kafka at {self._settings.bootstrap_servers} has {count} "
+                    f"partitions, not {spec.partitions}: the number cannot change while it is used"
+                ) from None
+        except kafka_errors.KafkaError as error:
+            raise as_transport_error(error, self._settings, f"creating {spec.name}") from error
 
     def alter(self, topic: str, settings: Mapping[str, str]) -> None:
         """Sets these settings of a topic, and leaves the others as they are."""
