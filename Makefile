@@ -58,8 +58,8 @@ test-fast: $(STAMP) ## tests without Spark and without the slow ones
 	$(BIN)/python -m pytest -m "not slow and not spark and not kafka and not chaos"
 
 check: $(STAMP) ## lint, format, types, layers, house rules
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff check --no-cache .
+	$(BIN)/ruff format --no-cache --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/test_tidy.py

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 import pyspark
 import structlog
-from controller.jars import class_path_conf, connector_jars
 
+from controller.jars import class_path_conf, connector_jars
 from controller.transport.errors import CredentialsError
 from controller.transport.kafka.security import reader_environment
 from controller.transport.place import TransportPlace
