@@ -18,6 +18,8 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+from controller.processes import processes
+
 VARIABLE = "BUNDLECTL_FAULT"
 POINTS = (
     "start_up",
@@ -58,8 +60,9 @@ class Fault:
             group, self.group = self.group, 0
             os.killpg(group, signal.SIGSTOP)
         else:
-            for pid in _java_of(self.group):
-                os.kill(pid, signal.SIGKILL)
+            for one in processes():
+                if one.group == self.group and one.name == "java":
+                    os.kill(one.pid, signal.SIGKILL)
 
     def watch_state(self, checkpoint: str, batch: int) -> None:
         """Dies as soon as the state store begins to write the given batch's state."""
@@ -89,16 +92,3 @@ def armed() -> Fault:
             f"{', '.join(POINTS)} and a victim of {', '.join(VICTIMS)}; it is for tests: unset it"
         )
     return Fault(point, int(batch), os.getpgrp(), victim or "all")
-
-
-def _java_of(group: int) -> list[int]:
-    """JVMs of a process group (Linux)."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            name, _, rest = stat.read_text().rpartition(")")
-        except OSError:
-            continue  # it has ended meanwhile
-        if name.endswith("(java") and int(rest.split()[2]) == group:
-            found.append(int(stat.parent.name))
-    return found

@@ -11,11 +11,14 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlparse
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
+
+from controller.processes import processes
 
 FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -129,13 +132,10 @@ def end_started_jvm() -> None:
 
     One that is interrupted in its start finds nobody to talk to, and stays all the same.
     """
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(stat.read_text().rpartition(")")[2].split()[1])
-            if parent == os.getpid():
-                os.kill(int(stat.parent.name), signal.SIGKILL)
-        except (OSError, ValueError):
-            continue  # it has ended meanwhile
+    for one in processes():
+        if one.parent == os.getpid():
+            with suppress(OSError):  # it has ended meanwhile
+                os.kill(one.pid, signal.SIGKILL)
 
 
 def _given_by_submit() -> dict[str, str]:

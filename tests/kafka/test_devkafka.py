@@ -17,6 +17,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from controller.devkafka import Broker, BrokerError
 from controller.devkafka import broker as broker_module
 from controller.devkafka.properties import Ports, escaped, properties_text
+from controller.processes import is_alive
 
 ROOT = Path(__file__).parents[2]
 WAIT_S = 30.0
@@ -38,15 +39,6 @@ def until(is_so: Callable[[], bool]) -> bool:
             return False
         time.sleep(0.05)
     return True
-
-
-def is_alive(pid: int) -> bool:
-    """A zombie is none: it waits for its new parent only."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
 
 
 def write(bootstrap: str, topic: str, values: list[bytes]) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from controller.devkafka import Broker
+from controller.processes import process_of
 from controller.transport.kafka.settings import KafkaSettings
 from tests.kafka.worlds import Job, World, await_so
 
@@ -47,8 +48,8 @@ def paused(job: Job, point: str) -> None:
     """Starts the job, and returns when it stands still at the point."""
     job.start(f"{point}:{job.last_batch() + 5}:pause")
     assert job.process is not None
-    stat = Path(f"/proc/{job.process.pid}/stat")
-    await_so(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", f"pauses at {point}")
+    pid = job.process.pid
+    await_so(lambda: (one := process_of(pid)) and one.state == "T", f"pauses at {point}")
 
 
 def test_a_broker_that_dies_during_a_commit(own_world: World, own_broker: Broker) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.processes import is_alive
 from controller.supervise import wait_s
 
 RUN = """
@@ -33,14 +34,6 @@ def awaited(path: Path, lines: int = 1) -> list[str]:
             return text
         time.sleep(0.02)
     raise AssertionError(f"{path} never had {lines} lines")
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
 
 
 def is_gone(pid: int) -> bool:
