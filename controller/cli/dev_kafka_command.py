@@ -51,8 +51,7 @@ def dev_kafka(
     place = repository_of(repository, config)
     if port:
         _check_free(port)
-    from controller.devkafka import Broker, BrokerError
-    from controller.jars import JarsError
+    from controller.devkafka import Broker
 
     is_ending = threading.Event()
 
@@ -60,17 +59,14 @@ def dev_kafka(
         is_ending.set()
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # until it runs: clears up, and ends
-    try:
-        with Broker(directory, port=port or None, repository=place) as broker:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, end)
-            kept = "its data go with it" if directory is None else f"its data are in {directory}"
-            typer.echo(TEXT.format(bootstrap=broker.bootstrap, data=kept))
-            while not is_ending.wait(POLL_S):
-                if not broker.is_running:
-                    raise CliError(f"the broker ended by itself; its last lines:\n{broker.tail()}")
-    except (BrokerError, JarsError) as error:
-        raise CliError(str(error)) from error
+    with Broker(directory, port=port or None, repository=place) as broker:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, end)
+        kept = "its data go with it" if directory is None else f"its data are in {directory}"
+        typer.echo(TEXT.format(bootstrap=broker.bootstrap, data=kept))
+        while not is_ending.wait(POLL_S):
+            if not broker.is_running:
+                raise CliError(f"the broker ended by itself; its last lines:\n{broker.tail()}")
 
 
 def _check_free(port: int) -> None:

@@ -11,6 +11,8 @@ import typer
 from typer.core import TyperGroup
 
 from controller.config import ConfigError
+from controller.devkafka import BrokerError
+from controller.jars import JarsError
 from controller.transport.errors import TransportError
 
 
@@ -18,7 +20,7 @@ class CliError(Exception):
     """The command cannot be carried out; the text is a sentence with the remedy."""
 
 
-EXPECTED = (CliError, ConfigError, TransportError, OSError)
+EXPECTED = (CliError, ConfigError, TransportError, JarsError, BrokerError, OSError)
 
 
 class SentenceGroup(TyperGroup):

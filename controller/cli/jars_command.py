@@ -15,7 +15,6 @@ import typer
 from controller.cli.errors import CliError
 from controller.cli.options import ConfigOption, JsonOption, loaded
 from controller.jars import (
-    JarsError,
     JarSet,
     broker_set,
     connector_set,
@@ -94,10 +93,7 @@ def repository_of(option: str | None, config: Path | None) -> str:
 
 
 def _fetched(jar_set: JarSet, repository: str, to: Path | None) -> list[Path]:
-    try:
-        paths = resolved(jar_set, repository, is_thorough=True)
-    except JarsError as error:
-        raise CliError(str(error)) from error
+    paths = resolved(jar_set, repository, is_thorough=True)
     return paths if to is None else [_copied(path, to.expanduser().absolute()) for path in paths]
 
 

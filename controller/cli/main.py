@@ -126,16 +126,10 @@ def demo(
     """Show the controller at work: the real job, simulated brokers, a join, a death, a split."""
     require_java()
     from controller.demo.run import run_demo
-    from controller.devkafka import BrokerError
-    from controller.jars import JarsError
 
-    try:
-        status = run_demo(
-            seconds, forever=forever, summary=summary, config=config, is_on_kafka=kafka
-        )
-    except (BrokerError, JarsError) as error:
-        raise CliError(str(error)) from error
-    raise typer.Exit(status)
+    raise typer.Exit(
+        run_demo(seconds, forever=forever, summary=summary, config=config, is_on_kafka=kafka)
+    )
 
 
 if __name__ == "__main__":
