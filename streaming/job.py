@@ -55,10 +55,6 @@ log = structlog.get_logger("streaming.job")
 
 POLL_S = 0.2  # how often the main thread looks whether the query lives
 
-
-HARD_END_S = 30.0
-"""From the wish to end to the hard end. A clean stop takes 10 s at most; longer hangs something."""
-
 NEEDS_OPERATOR = (CheckpointError, CredentialsError, FaultError)
 """Starting again cannot help here."""
 

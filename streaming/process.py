@@ -14,13 +14,16 @@ import threading
 
 from controller.logs import configure_logs
 from streaming.halt import Halt
-from streaming.job import HARD_END_S, JobError, run
+from streaming.job import JobError, run
 from streaming.plan import JobPlan
 from streaming.session import end_started_jvm
 
 FAILED = 1  # a new start may help
 HARD_END = os.EX_TEMPFAIL  # 75: it hung, and was ended; a new start helps
 NEEDS_OPERATOR = os.EX_CONFIG  # 78: a new start cannot help
+
+HARD_END_S = 30.0
+"""From the wish to end to the hard end. A clean stop takes 10 s at most; longer hangs something."""
 
 
 def run_plan(plan: JobPlan) -> int:
